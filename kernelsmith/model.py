@@ -1,0 +1,440 @@
+"""The nouns of the flow: what an operator is, what a candidate got, what was spent.
+
+Frozen pydantic types that everyone may import (no torch). Validators make impossible states unbuildable: timings exist
+only for a candidate that passed, a mismatch only for wrong values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
+
+Scalar = bool | int | float | str
+Usd = Annotated[Decimal, PlainSerializer(float, return_type=float, when_used="json")]
+"""US dollars: exact inside, a plain number in JSON."""
+
+
+def digest(*parts: str | bytes) -> str:
+    """SHA-256 over length-prefixed parts, 16 hex digits: names contents in the store."""
+    h = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        h.update(len(data).to_bytes(8, "little"))
+        h.update(data)
+    return h.hexdigest()[:16]
+
+
+class Frozen(BaseModel):
+    """Base of every record: immutable, unknown fields refused, field docstrings go to the JSON schema."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings")
+
+
+# ---------------------------------------------------------------- operators
+
+
+class OperatorRef(Frozen):
+    """Which operator, as the user named it; the judge loads it."""
+
+    path: str
+    """File path of an operator file or a KernelBench problem."""
+    overrides: dict[str, Scalar] = {}
+    """`--set NAME=VALUE`: module constants of a KernelBench file to replace."""
+    max_bytes: int | None = None
+    """`--max-bytes`: shrink the largest dims of a KernelBench file until its inputs fit."""
+
+
+class DimInfo(Frozen):
+    name: str
+    low: int
+    high: int
+
+
+class ArgumentInfo(Frozen):
+    """One parameter of the operator, described in words for prompts and reports."""
+
+    name: str
+    kind: Literal["tensor", "list", "scalar"]
+    shape: str = ""
+    """Symbolic, for example `(M, 2 * N)`."""
+    dtypes: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
+    values: str = ""
+    optional: bool = False
+
+
+class Workload(Frozen):
+    """One tuned point of the input space."""
+
+    dims: dict[str, int] = {}
+    dtypes: dict[str, str] = {}
+    scalars: dict[str, Scalar | None] = {}
+    weight: float = Field(default=1.0, gt=0)
+
+    @property
+    def label(self) -> str:
+        parts = [f"{k}={v}" for k, v in self.dims.items()]
+        parts += [v if len(set(self.dtypes.values())) == 1 else f"{k}:{v}" for k, v in self.dtypes.items()][
+            : 1 if len(set(self.dtypes.values())) == 1 else None
+        ]
+        parts += [f"{k}={v}" for k, v in self.scalars.items()]
+        return " ".join(parts) or "as given"
+
+
+class OperatorInfo(Frozen):
+    """What the controller knows of an operator without importing torch."""
+
+    name: str
+    """Name of the function a candidate must define (or `ModelNew`)."""
+    kind: Literal["native", "kernelbench"]
+    path: str
+    digest: str
+    source: str
+    doc: str
+    signature: str
+    """Call signature of the candidate's entry point, as Python text."""
+    dims: tuple[DimInfo, ...] = ()
+    relations: tuple[str, ...] = ()
+    arguments: tuple[ArgumentInfo, ...] = ()
+    workloads: tuple[Workload, ...] = ()
+    mutates: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Things the user should be told, such as dims that `--max-bytes` shrank."""
+
+
+# ---------------------------------------------------------------- verdicts
+
+
+class Outcome(StrEnum):
+    PASSED = "passed"
+    REJECTED = "rejected"
+    NO_CODE = "no_code"
+    PATCH_FAILED = "patch_failed"
+    COMPILE_ERROR = "compile_error"
+    RESOURCE_LIMIT = "resource_limit"
+    RUNTIME_ERROR = "runtime_error"
+    WRONG_VALUES = "wrong_values"
+    WRONG_SHAPE = "wrong_shape"
+    WRONG_DTYPE = "wrong_dtype"
+    MUTATED_INPUT = "mutated_input"
+    OUT_OF_BOUNDS = "out_of_bounds"
+    UNINITIALIZED_READ = "uninitialized_read"
+    RACE = "race"
+    INT_OVERFLOW = "int_overflow"
+    NOT_IN_PLAN = "not_in_plan"
+    NONDETERMINISTIC = "nondeterministic"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    SANDBOX_VIOLATION = "sandbox_violation"
+    CRASHED = "crashed"
+
+
+class Stage(StrEnum):
+    """Where in the flow a verdict fell."""
+
+    PARSE = "parse"
+    SCREEN = "screen"
+    LOAD = "load"
+    RECORD = "record"
+    COMPILE = "compile"
+    CHECK = "check"
+    BENCH = "bench"
+
+
+class Level(StrEnum):
+    QUICK = "quick"
+    FULL = "full"
+
+
+class Where(Frozen):
+    """The case at which a candidate failed first."""
+
+    dims: dict[str, int] = {}
+    dtypes: dict[str, str] = {}
+    layouts: dict[str, str] = {}
+    scalars: dict[str, Scalar | None] = {}
+    values: str = ""
+    """Kind of contents, for example `normal`, `one NaN`, `all negative`."""
+    call: int = 0
+    """Which call in the sequence on this input, from 0."""
+    replay: bool = False
+    """True: found in the replay of the launch plan; False: in a real call of the host function."""
+
+    def describe(self) -> str:
+        parts = [f"{k}={v}" for k, v in (self.dims | self.dtypes | self.scalars).items()]
+        parts += [f"{k} {v}" for k, v in self.layouts.items() if v != "contiguous"]
+        parts += [self.values] if self.values else []
+        parts += [f"call {self.call}"] if self.call else []
+        return ", ".join(parts) or "the given inputs"
+
+
+class Mismatch(Frozen):
+    """The worst wrong element of one output."""
+
+    output: int
+    index: tuple[int, ...]
+    got: float | int | bool | str
+    expected: float | int | bool | str
+    bound: float
+    """Largest allowed absolute difference at this element."""
+    count: int
+    """Wrong elements in this output."""
+    total: int
+
+
+class RegionStatus(StrEnum):
+    SWEPT = "swept"
+    SAMPLED = "sampled"
+    REFUTED = "refuted"
+
+
+class Region(Frozen):
+    """A box of the input space and what is known about it."""
+
+    dims: dict[str, tuple[int, int]] = {}
+    dtypes: dict[str, str] = {}
+    layouts: dict[str, str] = {}
+    scalars: dict[str, Scalar | None] = {}
+    status: RegionStatus
+
+
+class Verdict(StrEnum):
+    FASTER = "faster"
+    SLOWER = "slower"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Timing(Frozen):
+    """One workload, measured beside its baselines in the same interleaved run."""
+
+    workload: Workload
+    median_ms: float = Field(gt=0)
+    """Replay of the launch plan; without the host function's Python."""
+    ci95_ms: tuple[float, float]
+    n: int = Field(gt=0)
+    host_us: float = Field(ge=0)
+    """Python overhead of one call of the host function, microseconds; part of the speed-ups."""
+    baselines: dict[str, float]
+    """Median milliseconds per baseline (`eager`, `compile`, `baseline`)."""
+    speedup: dict[str, float]
+    """Baseline time over (replay + host overhead), from the median of paired log ratios."""
+    speedup_ci95: dict[str, tuple[float, float]]
+    verdict: Verdict
+    """Against the best baseline."""
+    roofline: float | None = None
+    """Share of the target's measured peak bandwidth, 0..1, where the bytes are known."""
+
+    @property
+    def best_baseline(self) -> str:
+        return min(self.baselines, key=lambda name: self.baselines[name])
+
+
+class ConfigChoice(Frozen):
+    """The configuration of one autotuned kernel that won on one workload."""
+
+    kernel: str
+    """Name of the `@triton.jit` function."""
+    index: int
+    """Position in the candidate's own `configs` list."""
+    text: str
+    """As Python, for example `{'BLOCK': 1024}, num_warps=4`."""
+
+
+class WorkloadChoice(Frozen):
+    """Winning configurations for one workload; other shapes use the nearest workload in log space."""
+
+    workload: Workload
+    configs: tuple[ConfigChoice, ...]
+
+
+class StageSeconds(Frozen):
+    """Wall seconds per stage of one evaluation: what the loop's overhead is measured against."""
+
+    compile: float = 0.0
+    check: float = 0.0
+    bench: float = 0.0
+    total: float = 0.0
+
+
+class Evaluation(Frozen):
+    """The verdict on one candidate. Timings exist if and only if it passed and was measured."""
+
+    outcome: Outcome
+    stage: Stage
+    message: str = ""
+    """Why, in words a model or a person can act on; empty when passed."""
+    where: Where | None = None
+    mismatch: Mismatch | None = None
+    cases: int = Field(default=0, ge=0)
+    verified: tuple[Region, ...] = ()
+    timings: tuple[Timing, ...] = ()
+    choices: tuple[WorkloadChoice, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Facts beside the verdict, such as "not bitwise reproducible"."""
+    seconds: StageSeconds = StageSeconds()
+    log: str = ""
+    """Tail of what the candidate printed: untrusted text."""
+    reproduce: str = ""
+    """A command line that shows the same verdict."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        passed = self.outcome is Outcome.PASSED
+        if not passed and (self.timings or self.choices):
+            raise ValueError("timings exist only for a candidate that passed")
+        if self.mismatch is not None and self.outcome is not Outcome.WRONG_VALUES:
+            raise ValueError("a mismatch exists only for wrong values")
+        if passed and (self.where is not None or self.mismatch is not None):
+            raise ValueError("a candidate that passed failed nowhere")
+        if not passed and not self.message:
+            raise ValueError("a failure says why")
+        return self
+
+    @property
+    def score(self) -> float | None:
+        """Weighted geometric mean over workloads of best baseline / candidate; None unless measured."""
+        if not self.timings:
+            return None
+        total = sum(t.workload.weight for t in self.timings)
+        logs = sum(t.workload.weight * math.log(min(t.speedup.values())) for t in self.timings)
+        return math.exp(logs / total)
+
+    @property
+    def faster(self) -> bool:
+        """Measured faster than the best baseline: the score's interval lies above 1 (see `score_ci95`)."""
+        interval = self.score_ci95
+        return interval is not None and interval[0] > 1.0
+
+    @property
+    def score_ci95(self) -> tuple[float, float] | None:
+        """Interval of the score: per-workload half-widths in the log combined as independent errors."""
+        if not self.timings or self.score is None:
+            return None
+        total = sum(t.workload.weight for t in self.timings)
+        variance = 0.0
+        for t in self.timings:
+            name = min(t.speedup, key=lambda k: t.speedup[k])
+            low, high = t.speedup_ci95[name]
+            variance += (t.workload.weight / total * (math.log(high) - math.log(low)) / 2) ** 2
+        half = math.sqrt(variance)
+        return self.score * math.exp(-half), self.score * math.exp(half)
+
+
+# ---------------------------------------------------------------- candidates and money
+
+
+class Usage(Frozen):
+    """What one call of a model cost."""
+
+    input_tokens: int = Field(default=0, ge=0)
+    cached_input_tokens: int = Field(default=0, ge=0)
+    """Part of input_tokens that was read from a cache."""
+    cache_write_tokens: int = Field(default=0, ge=0)
+    """Part of input_tokens that was written to a cache."""
+    output_tokens: int = Field(default=0, ge=0)
+    usd: Usd = Decimal(0)
+    seconds: float = Field(default=0.0, ge=0)
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            usd=self.usd + other.usd,
+            seconds=self.seconds + other.seconds,
+        )
+
+
+class Reply(Frozen):
+    """What a proposer answered, before anything is judged."""
+
+    text: str
+    usage: Usage = Usage()
+    model: str
+    """The spec that was asked, for example `openai:gpt-5`."""
+    complete: bool = True
+    """False when the reply was cut at the length limit."""
+
+
+class Candidate(Frozen):
+    """A kernel to be judged."""
+
+    source: str
+    origin: str
+    """Model spec, `offline:softmax rows`, `start`, ..."""
+    parents: tuple[str, ...] = ()
+    """Ids of the candidates it was made from."""
+
+    @property
+    def id(self) -> str:
+        return digest(self.source)
+
+
+class Budget(Frozen):
+    """Limits of one run; whichever is reached first stops it."""
+
+    max_trials: int | None = Field(default=None, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    max_usd: Usd | None = Field(default=None, gt=0)
+    max_seconds: float | None = Field(default=None, gt=0)
+    goal: float | None = Field(default=None, gt=0)
+    """Stop once the best score's lower bound reaches this speed-up."""
+
+
+class StopReason(StrEnum):
+    TRIALS = "trials"
+    TOKENS = "tokens"
+    USD = "usd"
+    TIME = "time"
+    GOAL = "goal"
+    EXHAUSTED = "proposer has nothing more to try"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class Spent(Frozen):
+    """What a run has used so far; calls in flight are counted at their reservation."""
+
+    trials: int = 0
+    usage: Usage = Usage()
+    reserved_usd: Usd = Decimal(0)
+    reserved_tokens: int = 0
+    seconds: float = 0.0
+
+
+# ---------------------------------------------------------------- jobs
+
+
+class Job(Frozen):
+    """Everything an executor carries to a judge; plain data."""
+
+    operator: OperatorRef
+    target: str
+    source: str
+    """The candidate's module text."""
+    level: Level = Level.QUICK
+    seed: int
+    """Of inputs and repeats; candidates and prompts never see it."""
+    bench: bool = True
+    baselines: tuple[str, ...] = ("eager", "compile")
+    bench_seconds: float = Field(default=8.0, gt=0)
+    """Time limit of the measurement over all workloads."""
+    seconds: float = Field(default=120.0, gt=0)
+    """Wall limit of everything the candidate does."""
+
+
+class Seed(Frozen):
+    """A starting kernel found without a model."""
+
+    source: str
+    origin: str
