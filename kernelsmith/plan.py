@@ -1,0 +1,303 @@
+"""The launch plan: what a candidate asks the device to do for one call, as plain data.
+
+A candidate's Python is recorded in the sandbox and never timed; what it asked for is written down here and replayed by
+our own launcher on fresh inputs. Work that is not in the plan does not happen in the replay, so fallbacks to torch,
+decoys, lazy tensors, caches and patched clocks fail by construction.
+
+Four kinds of step are enough: `Fill` and `Copy` (a closed list of aten calls becomes these: zeros, full, copy_, casts,
+clone, cat, pad, ...), `Launch` (a Triton kernel given by its TTIR) and nothing for views and allocations, which are only
+buffers and strides. A plan is hostile data: its validators bound every number in it (`read_plan`) before a launcher sees it. Two plans
+are the same if `canonical()` is the same text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from kernelsmith.model import Frozen, digest
+
+ITEM_SIZES: dict[str, int] = {
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "int64": 8,
+    "uint64": 8,
+    "float16": 2,
+    "bfloat16": 2,
+    "float32": 4,
+    "float64": 8,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "complex64": 8,
+    "complex128": 16,
+}
+"""Bytes per element of the torch dtypes that may cross the boundary, by torch's own names."""
+
+MAX_STEPS = 4096
+MAX_BUFFERS = 4096
+MAX_KERNELS = 256
+MAX_RANK = 16
+MAX_TTIR_CHARS = 4 << 20
+MAX_CONSTANT_BYTES = 4096
+MAX_SCRATCH_BYTES = 16 << 30
+MAX_GRID = 2**31 - 1
+ALLOWED_OPTIONS = frozenset(
+    {"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "waves_per_eu", "kpack"}
+)
+"""Launch options that may travel; never ones that swap in foreign code, such as `ir_override` or `extern_libs`."""
+
+
+class View(Frozen):
+    """A tensor: dtype, shape and strides over part of a buffer; offset in elements from the buffer's first byte."""
+
+    buffer: int = Field(ge=0)
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = Field(default=0, ge=0)
+
+    @property
+    def numel(self) -> int:
+        n = 1
+        for size in self.shape:
+            n *= size
+        return n
+
+    @property
+    def extent(self) -> int:
+        """Bytes from the start of the buffer to the end of the last element that the view reaches."""
+        if self.numel == 0:
+            return 0
+        last = self.offset + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        return (last + 1) * ITEM_SIZES[self.dtype]
+
+    @model_validator(mode="after")
+    def _sane(self) -> Self:
+        if self.dtype not in ITEM_SIZES:
+            raise ValueError(f"dtype {self.dtype!r} cannot cross the boundary")
+        if len(self.shape) != len(self.strides) or len(self.shape) > MAX_RANK:
+            raise ValueError("shape and strides disagree, or too many dimensions")
+        if any(n < 0 for n in self.shape) or any(s < 0 for s in self.strides):
+            raise ValueError("negative size or stride")
+        return self
+
+
+class InputBuffer(Frozen):
+    """Storage of a tensor argument; `index` counts the tensor arguments of the call in order."""
+
+    kind: Literal["input"] = "input"
+    index: int = Field(ge=0)
+    nbytes: int = Field(ge=0)
+
+
+class ScratchBuffer(Frozen):
+    """Memory the host function allocated during the call; holds garbage (poison) at first."""
+
+    kind: Literal["scratch"] = "scratch"
+    nbytes: int = Field(ge=0, le=MAX_SCRATCH_BYTES)
+
+
+class StateBuffer(Frozen):
+    """Memory that existed before the call: parameters, locks, shape-keyed workspaces. Must end as it began."""
+
+    kind: Literal["state"] = "state"
+    index: int = Field(ge=0)
+    """Position in the list of state contents that travels beside the plan as raw bytes."""
+    nbytes: int = Field(ge=0)
+    content: str
+    """Digest of its bytes before the call."""
+
+
+class Relocation(Frozen):
+    """At byte `at` of a constant stands the address of `buffer` plus `offset` bytes (a pointer table)."""
+
+    at: int = Field(ge=0)
+    buffer: int = Field(ge=0)
+    offset: int = Field(default=0, ge=0)
+
+
+class ConstantBuffer(Frozen):
+    """A small tensor made from Python numbers during the call."""
+
+    kind: Literal["constant"] = "constant"
+    data: str = Field(max_length=2 * MAX_CONSTANT_BYTES)
+    """Hexadecimal bytes."""
+    relocations: tuple[Relocation, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.data) // 2
+
+
+Buffer = Annotated[InputBuffer | ScratchBuffer | StateBuffer | ConstantBuffer, Field(discriminator="kind")]
+
+
+class Fill(Frozen):
+    """Every element of `out` becomes `value` (as text for float, so that nan and inf survive JSON)."""
+
+    kind: Literal["fill"] = "fill"
+    out: View
+    value: bool | int | str
+
+    @model_validator(mode="after")
+    def _number(self) -> Self:
+        if isinstance(self.value, str):
+            float(self.value)
+        return self
+
+
+class Copy(Frozen):
+    """`out` takes the elements of `source`, broadcast and cast as torch's `copy_` does."""
+
+    kind: Literal["copy"] = "copy"
+    out: View
+    source: View
+
+
+class PointerArgument(Frozen):
+    """Address of an element of a buffer; `view` bounds what a checked build lets the kernel reach."""
+
+    kind: Literal["pointer"] = "pointer"
+    view: View
+
+
+class ScalarArgument(Frozen):
+    """An integer, boolean or float; float as text so that nan and inf survive JSON."""
+
+    kind: Literal["scalar"] = "scalar"
+    value: bool | int | str
+
+    @model_validator(mode="after")
+    def _number(self) -> Self:
+        if isinstance(self.value, str):
+            float(self.value)
+        elif not -(2**63) <= int(self.value) < 2**64:
+            raise ValueError("integer argument out of range")
+        return self
+
+
+class NullArgument(Frozen):
+    """A `None` where the kernel has a pointer."""
+
+    kind: Literal["null"] = "null"
+
+
+Argument = Annotated[PointerArgument | ScalarArgument | NullArgument, Field(discriminator="kind")]
+
+
+class Kernel(Frozen):
+    """A compiled-from text; the same kernel for every launch that names it."""
+
+    name: str = Field(max_length=512)
+    ttir: str = Field(max_length=MAX_TTIR_CHARS)
+    signature: tuple[str, ...]
+    """Types of the arguments that reach the device, from the AST signature (TTIR omits what Triton specialises)."""
+    options: dict[str, int | bool | None] = {}
+
+    @model_validator(mode="after")
+    def _allowed(self) -> Self:
+        if unknown := self.options.keys() - ALLOWED_OPTIONS:
+            raise ValueError(f"launch options not allowed: {sorted(unknown)}")
+        return self
+
+
+class Launch(Frozen):
+    """One kernel launch; arguments in the order of the kernel's signature, constants left out."""
+
+    kind: Literal["launch"] = "launch"
+    kernel: int = Field(ge=0)
+    grid: tuple[int, int, int]
+    arguments: tuple[Argument, ...]
+
+
+Step = Annotated[Fill | Copy | Launch, Field(discriminator="kind")]
+
+
+class LaunchPlan(Frozen):
+    """Everything one call of the host function asks of the device."""
+
+    buffers: tuple[Buffer, ...] = Field(max_length=MAX_BUFFERS)
+    kernels: tuple[Kernel, ...] = Field(max_length=MAX_KERNELS)
+    steps: tuple[Step, ...] = Field(max_length=MAX_STEPS)
+    outputs: tuple[View, ...]
+    """The returned tensors, in order; those that the operator mutates are input buffers and need not be returned."""
+
+    @model_validator(mode="after")
+    def _closed(self) -> Self:
+        for view in self.views():
+            if view.buffer >= len(self.buffers):
+                raise ValueError(f"view of buffer {view.buffer}, of which there are {len(self.buffers)}")
+            if view.extent > self.buffers[view.buffer].nbytes:
+                raise ValueError(f"view of {view.extent} bytes in a buffer of {self.buffers[view.buffer].nbytes}")
+        for step in self.steps:
+            if isinstance(step, Launch):
+                _check_launch(step, self.kernels)
+        for buffer in self.buffers:
+            if isinstance(buffer, ConstantBuffer):
+                bytes.fromhex(buffer.data)
+                for r in buffer.relocations:
+                    if r.at + 8 > buffer.nbytes or r.buffer >= len(self.buffers):
+                        raise ValueError("relocation outside its constant or to a buffer that is not there")
+                    if r.offset > self.buffers[r.buffer].nbytes:
+                        raise ValueError("relocation past the end of its buffer")
+        scratch = sum(b.nbytes for b in self.buffers if isinstance(b, ScratchBuffer))
+        if scratch > MAX_SCRATCH_BYTES:
+            raise ValueError(f"{scratch} bytes of scratch, more than {MAX_SCRATCH_BYTES}")
+        return self
+
+    def views(self) -> list[View]:
+        """Every view in the plan."""
+        found = list(self.outputs)
+        for step in self.steps:
+            if isinstance(step, Launch):
+                found += [a.view for a in step.arguments if isinstance(a, PointerArgument)]
+            elif isinstance(step, Copy):
+                found += [step.out, step.source]
+            else:
+                found.append(step.out)
+        return found
+
+    @property
+    def launches(self) -> int:
+        return sum(isinstance(step, Launch) for step in self.steps)
+
+    def canonical(self) -> str:
+        """Text that is equal for equal plans: kernels without source locations."""
+        plain = self.model_copy(
+            update={"kernels": tuple(k.model_copy(update={"ttir": without_locations(k.ttir)}) for k in self.kernels)}
+        )
+        return plain.model_dump_json()
+
+    @property
+    def digest(self) -> str:
+        return digest(self.canonical())
+
+
+_LOCATION_LINE = re.compile(r"^#loc\d*\s*=.*$\n?", re.MULTILINE)
+_LOCATION = re.compile(r"\s*loc\((?:[^()\"]|\"(?:[^\"\\]|\\.)*\"|\((?:[^()\"]|\"(?:[^\"\\]|\\.)*\")*\))*\)")
+
+
+def without_locations(ttir: str) -> str:
+    """TTIR text with every `loc(...)` and `#loc` line removed; value names stay."""
+    return _LOCATION.sub("", _LOCATION_LINE.sub("", ttir))
+
+
+def _check_launch(step: Launch, kernels: tuple[Kernel, ...]) -> None:
+    if step.kernel >= len(kernels):
+        raise ValueError(f"launch of kernel {step.kernel}, of which there are {len(kernels)}")
+    if len(step.arguments) != len(kernels[step.kernel].signature):
+        raise ValueError(f"{kernels[step.kernel].name}: {len(step.arguments)} arguments for another signature")
+    if any(not 0 <= g <= MAX_GRID for g in step.grid) or step.grid[0] * step.grid[1] * step.grid[2] > MAX_GRID:
+        raise ValueError(f"grid {step.grid} out of range")
+
+
+def read_plan(data: bytes) -> LaunchPlan:
+    """Parse a plan that came from untrusted code; raises ValueError with the first thing that is wrong."""
+    return LaunchPlan.model_validate_json(data)
