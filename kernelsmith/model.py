@@ -438,3 +438,62 @@ class Seed(Frozen):
 
     source: str
     origin: str
+
+
+# ---------------------------------------------------------------- what a proposer is told
+
+
+class Trial(Frozen):
+    """One proposal and, once judged, its verdict."""
+
+    number: int = Field(ge=1)
+    candidate: Candidate
+    evaluation: Evaluation | None = None
+
+
+class TargetFacts(Frozen):
+    """What a proposer should know of the device; rendered from a target file."""
+
+    name: str
+    device: str
+    """torch device type, for example `cpu`, `cuda`, `npu`."""
+    summary: str
+    limits: dict[str, Scalar] = {}
+    notes: str = ""
+    """Markdown from `prompts/knowledge/` and the target file."""
+    useless_knobs: tuple[str, ...] = ()
+
+
+class Brief(Frozen):
+    """Everything the next proposal is based on."""
+
+    operator: OperatorInfo
+    target: TargetFacts
+    best: tuple[Trial, ...] = ()
+    """Best passed trials, fastest last (a model reads the end best)."""
+    failures: tuple[Trial, ...] = ()
+    """Most recent failed trials, newest last."""
+    repair: Trial | None = None
+    """Set when the next reply should mend this trial rather than start anew."""
+    seeds: tuple[Seed, ...] = ()
+    examples: tuple[Seed, ...] = ()
+    """Example kernels of the operator's category."""
+    hint: str = ""
+    """Text of the user's `--hint` file."""
+    budget: Budget = Budget()
+    spent: Spent = Spent()
+    trial: int = Field(default=1, ge=1)
+    """Number of the trial that is asked for."""
+
+
+class Prompt(Frozen):
+    """A rendered prompt: `system` is stable within a run (cacheable), `user` changes with every trial."""
+
+    system: str
+    user: str
+    files: tuple[str, ...] = ()
+    """The prompt files it was made from."""
+
+    @property
+    def id(self) -> str:
+        return digest(self.system, self.user)

@@ -4,9 +4,9 @@ A candidate's Python is recorded in the sandbox and never timed; what it asked f
 our own launcher on fresh inputs. Work that is not in the plan does not happen in the replay, so fallbacks to torch,
 decoys, lazy tensors, caches and patched clocks fail by construction.
 
-Four kinds of step are enough: `Fill` and `Copy` (a closed list of aten calls becomes these: zeros, full, copy_, casts,
-clone, cat, pad, ...), `Launch` (a Triton kernel given by its TTIR) and nothing for views and allocations, which are only
-buffers and strides. A plan is hostile data: its validators bound every number in it (`read_plan`) before a launcher sees it. Two plans
+Three kinds of step are enough: `Fill` and `Copy` (a closed list of aten calls becomes these: zeros, full, copy_, casts,
+clone, cat, pad, ...) and `Launch` (a Triton kernel given by its TTIR); views and allocations are only buffers and
+strides. A plan is hostile data: validators bound every number in it before a launcher sees it (`read_plan`). Two plans
 are the same if `canonical()` is the same text.
 """
 

@@ -1,0 +1,23 @@
+"""Where a job runs. An executor carries plain data to a judge and brings back a verdict."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kernelsmith.model import Evaluation, Job, OperatorInfo, OperatorRef, Seed
+
+
+class Executor(Protocol):
+    """Runs jobs on one target; safe to call from several threads. Infrastructure failures raise InfrastructureError."""
+
+    def describe(self, operator: OperatorRef) -> OperatorInfo:
+        """Load the operator file and say what it is; raises OperatorError."""
+
+    def seeds(self, operator: OperatorRef) -> tuple[Seed, ...]:
+        """Starting kernels found without a model (lifted from TorchInductor); empty where none work."""
+
+    def evaluate(self, job: Job) -> Evaluation:
+        """Screen, record, compile, check and (if asked and passed) time one candidate."""
+
+    def close(self) -> None:
+        """Stop the judge and everything it started."""

@@ -1,0 +1,33 @@
+"""Who suggests a kernel. A proposer turns a brief (and the prompt rendered from it) into one reply."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pydantic import Field
+
+from kernelsmith.model import Brief, Frozen, Prompt, Reply, Usage
+
+
+class Request(Frozen):
+    """One call of a proposer."""
+
+    brief: Brief
+    prompt: Prompt
+    max_output_tokens: int | None = Field(default=None, gt=0)
+    """Clamped to what the budget leaves."""
+    seconds: float = Field(default=600.0, gt=0)
+    """Time limit of the call; never below what a normal call takes."""
+
+
+class Proposer(Protocol):
+    """Safe to call from several threads."""
+
+    spec: str
+    """As the user wrote it, for example `openai:gpt-5`."""
+
+    def reserve(self, request: Request) -> Usage:
+        """The most that this call can cost; reserved before it is made, settled after."""
+
+    def propose(self, request: Request) -> Reply | None:
+        """Ask once. None: nothing more to try. Raises ProviderError when asking again at once is pointless."""
