@@ -103,6 +103,8 @@ class OperatorInfo(Frozen):
     arguments: tuple[ArgumentInfo, ...] = ()
     workloads: tuple[Workload, ...] = ()
     mutates: tuple[str, ...] = ()
+    ops: tuple[str, ...] = ()
+    """The aten operators that the reference calls, in order of first use; the operator's category follows from them."""
     notes: tuple[str, ...] = ()
     """Things the user should be told, such as dims that `--max-bytes` shrank."""
 
