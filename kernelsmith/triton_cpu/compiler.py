@@ -1,0 +1,165 @@
+"""The compiler half of the Triton backend: options, the passes on TTIR, and the stage that makes a shared library.
+
+Invariant: imported by every `import triton`, so nothing but the standard library and Triton at module level, and
+exactly one concrete subclass of BaseBackend. Works with Triton 3.6 to 3.9 from one source. Called by Triton.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from types import ModuleType
+from typing import Any
+
+from triton import knobs
+from triton._C.libtriton import ir, passes
+from triton.backends.compiler import BaseBackend, GPUTarget
+
+from kernelsmith.triton_cpu import build, launch
+from kernelsmith.triton_cpu.isa import host_isa
+
+# Ops that an earlier stage removes; a module read from a file skipped that stage.
+_UNSIMPLIFIED = ("tt.call", "tt.make_tensor_ptr", "!tt.tensordesc")
+
+
+@dataclass(frozen=True)
+class CPUOptions:
+    """Every option that Triton 3.6 to 3.9 defines for CUDA or HIP, so that a kernel tuned there compiles here too.
+
+    Few mean anything on a CPU: `enable_fp_fusion`, `debug`, `sanitize_overflow`, the dot precisions and the fp8 types.
+    Anything else is Triton's own KeyError for an unknown keyword.
+    """
+
+    num_warps: int = 4
+    num_ctas: int = 1
+    num_stages: int = 3
+    warp_size: int = 1
+    cluster_dims: tuple[int, ...] = (1, 1, 1)
+    num_cpu_threads: int = 0
+    debug: bool = False
+    sanitize_overflow: bool = True
+    arch: str | None = None
+    backend_name: str = "cpu"
+    enable_fp_fusion: bool = True
+    supported_fp8_dtypes: tuple[str, ...] = ("fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16")
+    deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
+    allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+    default_dot_input_precision: str = "ieee"
+    max_num_imprecise_acc_default: int = 0
+    extern_libs: tuple[tuple[str, str], ...] = ()
+    instrumentation_mode: str = ""
+    ir_override: str | None = None
+    launch_cooperative_grid: bool = False
+    launch_pdl: bool = False
+    allow_flush_denorm: bool = False
+    clc: bool = False
+    enable_reflect_ftz: bool = False
+    fpsan_homomorphic_casts: bool = False
+    kpack: int = 1
+    llvm_fn_attrs: str | tuple[str, ...] = ()
+    matrix_instr_nonkdim: int = 0
+    maxnreg: int | None = None
+    min_shared_mem: int | None = None
+    ptx_options: str | None = None
+    ptx_version: int | None = None
+    sched4reg: bool | None = None
+    schedule_hint: str = "none"
+    waves_per_eu: int = 0
+    wgp_cu_mode: bool | None = None
+
+    @property
+    def enable_iisan(self) -> bool:
+        """Read by some front ends; an instrumentation that only a GPU has."""
+        return False
+
+    def hash(self) -> str:
+        text = "_".join(f"{name}-{value}" for name, value in sorted(self.__dict__.items()))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+_OPTION_NAMES = tuple(field.name for field in fields(CPUOptions))
+
+
+class CPUBackend(BaseBackend):  # type: ignore[misc]
+    """Triton's view of this package; one object per compilation."""
+
+    binary_ext = "so"
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        return bool(target.backend == "cpu")
+
+    def hash(self) -> str:
+        """Part of Triton's cache key: our sources, the C++ compiler, its flags and this processor."""
+        return _identity()
+
+    def parse_options(self, opts: dict[str, Any]) -> CPUOptions:
+        given = {name: opts[name] for name in _OPTION_NAMES if opts.get(name) is not None}
+        if isinstance(given.get("extern_libs"), dict):
+            given["extern_libs"] = tuple(sorted(given["extern_libs"].items()))
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        given["enable_fp_fusion"] = _fp_fusion(given.get("enable_fp_fusion"))
+        given.setdefault("arch", self.target.arch)
+        return CPUOptions(**given)
+
+    def add_stages(self, stages: dict[str, Callable[..., Any]], options: CPUOptions, language: object = None) -> None:
+        stages["ttir"] = lambda module, metadata: _simplify(module)
+        stages["so"] = lambda module, metadata: _make_library(module, metadata, options)
+
+    def load_dialects(self, context: Any) -> None:
+        """TTIR needs no dialect beyond Triton's own."""
+
+    def get_module_map(self) -> dict[str, ModuleType]:
+        from kernelsmith.triton_cpu import libdevice
+
+        return {"triton.language.extra.libdevice": libdevice}
+
+    def get_codegen_implementation(self, options: CPUOptions) -> dict[str, Callable[..., Any]]:
+        return {"min_dot_size": lambda lhs, rhs: (1, 1, 1)}
+
+    def pack_metadata(self, metadata: Any) -> tuple[int, int]:
+        return metadata.num_warps, metadata.num_ctas
+
+
+@functools.cache
+def _identity() -> str:
+    return f"{launch.source_hash()}-{build.identification(host_isa())}"
+
+
+def _fp_fusion(requested: bool | None) -> bool:
+    """What Triton's own knobs decide: a method since 3.9, an attribute before."""
+    decide = getattr(knobs.language, "fp_fusion_enabled", None)
+    if decide is not None:
+        return bool(decide(requested))
+    return bool(knobs.language.default_fp_fusion if requested is None else requested)
+
+
+def _simplify(module: Any) -> Any:
+    manager = ir.pass_manager(module.context)
+    passes.common.add_inliner(manager)
+    if hasattr(passes.ttir, "add_rewrite_tensor_pointer"):  # block pointers are gone since Triton 3.8
+        passes.ttir.add_rewrite_tensor_pointer(manager)
+    passes.ttir.add_rewrite_tensor_descriptor_to_pointer(manager)
+    passes.common.add_canonicalizer(manager)
+    passes.ttir.add_combine(manager)
+    passes.ttir.add_reorder_broadcast(manager)
+    passes.common.add_cse(manager)
+    passes.ttir.add_triton_licm(manager)
+    passes.common.add_symbol_dce(manager)
+    passes.ttir.add_loop_unroll(manager)
+    manager.run(module, "make_ttir")
+    return module
+
+
+def _make_library(module: Any, metadata: dict[str, Any], options: CPUOptions) -> bytes:
+    text = str(module)
+    if any(name in text for name in _UNSIMPLIFIED):
+        text = str(_simplify(module))
+    binary = launch.build_ttir(text, host_isa(), fp_fusion=options.enable_fp_fusion, checked=False)
+    metadata["name"] = binary.name
+    metadata["shared"] = 0
+    metadata["slot_types"] = binary.arguments
+    metadata["scratch_bytes"] = binary.scratch_bytes
+    return binary.code

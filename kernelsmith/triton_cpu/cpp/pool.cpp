@@ -1,0 +1,208 @@
+// Runs a range of program instances on every core.
+//
+// All state lives in one page that the kernel zeroes in a forked child (MADV_WIPEONFORK), and an all-zero page is a
+// pool without threads: a child starts its own threads at its first launch, whatever its parent was doing.
+// Threads spin for a while after a launch, since the next one usually follows at once, then sleep on a futex.
+// A launch never waits for a thread that has not joined it yet, so a thread that is slow to wake costs nothing.
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+typedef void (*Run)(long lo, long hi, const int *grid, const unsigned long long *args, char *scratch);
+
+// The layout that pool.py packs: 8 + 8 + 3*4 + 4 bytes, then one 8-byte slot per argument.
+struct Request {
+    Run run;
+    uint64_t scratch_bytes;
+    int32_t grid[3];
+    int32_t threads;
+    unsigned long long args[];
+};
+
+enum Status { kDone = 0, kNoMemory = 1, kGridTooLarge = 2 };
+
+struct Pool {
+    pid_t owner;            // only where the kernel lacks MADV_WIPEONFORK
+    int busy;               // a launch owns the pool
+    int workers;            // threads started
+    uint32_t sequence;      // number of the last launch; never 0
+    const Request *request; // valid while the gate is open, or a joined thread has not finished
+    long total, chunk;
+    alignas(64) uint32_t signal;   // threads wait for this to become the next sequence number
+    uint32_t sleepers;
+    alignas(64) uint64_t gate;     // sequence << 32 | most threads that may join << 16 | threads that joined; 0: closed
+    uint32_t finished;             // threads that joined and left
+    alignas(64) long next;         // first program instance that nobody took
+};
+
+static Pool *pool;
+static bool wiped_on_fork;
+static pthread_key_t scratch_key;
+static __thread char *scratch;
+static __thread uint64_t scratch_capacity;
+
+static const int kChunksPerThread = 8;
+static const long kBusySpinNs = 50 * 1000;   // then give the core away between looks
+static const long kSpinNs = 1000 * 1000;     // then sleep
+
+__attribute__((constructor)) static void create_pool() {
+    void *page = mmap(nullptr, sizeof(Pool), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) abort();
+    wiped_on_fork = madvise(page, sizeof(Pool), MADV_WIPEONFORK) == 0;
+    pool = (Pool *)page;
+    pool->owner = getpid();
+    pthread_key_create(&scratch_key, free);
+}
+
+static void pause_briefly() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+static long now_ns() {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+
+static void futex(uint32_t *word, int operation, uint32_t value) {
+    syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
+}
+
+static char *reserve_scratch(uint64_t bytes) {
+    if (bytes <= scratch_capacity) return scratch;
+    free(scratch);
+    scratch_capacity = 0;
+    scratch = (char *)aligned_alloc(64, (bytes + 63) & ~(uint64_t)63);
+    if (scratch) scratch_capacity = bytes;
+    pthread_setspecific(scratch_key, scratch);
+    return scratch;
+}
+
+static int run_here(const Request *r, long total) {
+    char *memory = reserve_scratch(r->scratch_bytes);
+    if (r->scratch_bytes && !memory) return kNoMemory;
+    r->run(0, total, r->grid, r->args, memory);
+    return kDone;
+}
+
+static int take_chunks(Pool *p) {
+    const Request *r = p->request;
+    const long total = p->total, chunk = p->chunk;
+    char *memory = reserve_scratch(r->scratch_bytes);
+    if (r->scratch_bytes && !memory) return kNoMemory;
+    for (;;) {
+        long lo = __atomic_fetch_add(&p->next, chunk, __ATOMIC_RELAXED);
+        if (lo >= total) return kDone;
+        r->run(lo, lo + chunk < total ? lo + chunk : total, r->grid, r->args, memory);
+    }
+}
+
+static uint32_t wait_for_launch(Pool *p, uint32_t seen) {
+    const long start = now_ns();
+    for (long waited = 0; waited < kSpinNs; waited = now_ns() - start) {
+        for (int i = 0; i < 64; i++) {
+            uint32_t value = __atomic_load_n(&p->signal, __ATOMIC_ACQUIRE);
+            if (value != seen) return value;
+            pause_briefly();
+        }
+        if (waited > kBusySpinNs) sched_yield();
+    }
+    __atomic_fetch_add(&p->sleepers, 1, __ATOMIC_SEQ_CST);
+    uint32_t value;
+    while ((value = __atomic_load_n(&p->signal, __ATOMIC_SEQ_CST)) == seen) futex(&p->signal, FUTEX_WAIT, seen);
+    __atomic_fetch_sub(&p->sleepers, 1, __ATOMIC_SEQ_CST);
+    return value;
+}
+
+static void *work(void *argument) {
+    Pool *p = (Pool *)argument;
+    for (uint32_t seen = 0;;) {
+        seen = wait_for_launch(p, seen);
+        uint64_t gate = __atomic_load_n(&p->gate, __ATOMIC_ACQUIRE);
+        while ((gate >> 32) == seen && (gate & 0xffff) < (gate >> 16 & 0xffff)) {
+            if (!__atomic_compare_exchange_n(&p->gate, &gate, gate + 1, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+                continue;
+            take_chunks(p);
+            __atomic_fetch_add(&p->finished, 1, __ATOMIC_RELEASE);
+            break;
+        }
+    }
+    return nullptr;
+}
+
+// Fewer threads than asked for (a process limit, say) only make a launch slower.
+static void start_workers(Pool *p, int wanted) {
+    if (p->workers >= wanted) return;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, 8 << 20);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals stay with the threads the program knows
+    pthread_t thread;
+    while (p->workers < wanted && pthread_create(&thread, &attributes, work, p) == 0) p->workers++;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_attr_destroy(&attributes);
+}
+
+static int run_on_pool(Pool *p, const Request *r, long total, int threads) {
+    start_workers(p, threads - 1);
+    int helpers = p->workers < threads - 1 ? p->workers : threads - 1;
+    long chunk = total / ((long)kChunksPerThread * threads);
+    p->request = r;
+    p->total = total;
+    p->chunk = chunk > 1 ? chunk : 1;
+    p->next = 0;
+    p->finished = 0;
+    if (++p->sequence == 0) p->sequence = 1;
+    __atomic_store_n(&p->gate, (uint64_t)p->sequence << 32 | (uint64_t)helpers << 16, __ATOMIC_RELEASE);
+    __atomic_store_n(&p->signal, p->sequence, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&p->sleepers, __ATOMIC_SEQ_CST)) futex(&p->signal, FUTEX_WAKE, helpers);
+
+    int status = take_chunks(p);
+    uint32_t joined = __atomic_exchange_n(&p->gate, 0, __ATOMIC_ACQ_REL) & 0xffff;
+    const long start = now_ns();
+    while (__atomic_load_n(&p->finished, __ATOMIC_ACQUIRE) != joined) {
+        for (int i = 0; i < 64; i++) pause_briefly();
+        if (now_ns() - start > kBusySpinNs) sched_yield();
+    }
+    return p->next >= total ? kDone : status;
+}
+
+// Runs the whole grid and returns when it is done. Callable from any thread: while one launch owns the pool, another
+// runs on its caller alone.
+extern "C" int kernelsmith_launch(const Request *r) {
+    long total;
+    if (r->grid[0] <= 0 || r->grid[1] <= 0 || r->grid[2] <= 0) return kDone;
+    if (__builtin_mul_overflow((long)r->grid[0] * r->grid[1], (long)r->grid[2], &total) || total > 1L << 62)
+        return kGridTooLarge;
+    Pool *p = pool;
+    if (!wiped_on_fork && p->owner != getpid()) {
+        memset((void *)p, 0, sizeof *p);
+        p->owner = getpid();
+    }
+    int threads = r->threads < total ? r->threads : (int)total;
+    if (threads > 0xffff) threads = 0xffff;
+    if (threads <= 1 || __atomic_exchange_n(&p->busy, 1, __ATOMIC_ACQUIRE)) return run_here(r, total);
+    int status = run_on_pool(p, r, total, threads);
+    __atomic_store_n(&p->busy, 0, __ATOMIC_RELEASE);
+    return status;
+}

@@ -1,0 +1,162 @@
+"""Compiled kernels and their launch, without torch and without Triton.
+
+Owns packing arguments into the 8-byte slots that generated code reads. Invariant: a kernel is decided by its TTIR
+text and flags alone, so it may be cached by their hash. Called by the Triton driver and by the plan launcher:
+
+    kernel = compile_ttir(text)
+    kernel.launch((blocks, 1, 1), [x.data_ptr(), y.data_ptr(), n])
+    again = kernel.bind((blocks, 1, 1), [x.data_ptr(), y.data_ptr(), n])
+    again()
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelsmith.errors import UsageError
+from kernelsmith.triton_cpu import build, pool
+from kernelsmith.triton_cpu.isa import Isa, host_isa
+
+Grid = tuple[int, int, int]
+_FLOAT_CODES = {"f64": "<d", "f32": "<f4x", "f16": "<e6x"}
+_ENTRY = "kernelsmith_run"
+
+
+def pack_slot(kind: str, value: int | float) -> bytes:
+    """One argument as 8 bytes. `kind` is its TTIR type (`!tt.ptr<f32>`, `i32`, `f32`, ...); integers wrap."""
+    if kind == "bf16":
+        return _bf16_bits(float(value)).to_bytes(8, "little")
+    code = _FLOAT_CODES.get(kind)
+    if code is None:
+        bits = int(kind[1:]) if kind[:1] == "i" and kind[1:].isdecimal() else 64
+        return (int(value) & ((1 << bits) - 1)).to_bytes(8, "little")
+    try:
+        return struct.pack(code, value)
+    except OverflowError:
+        return struct.pack(code, math.copysign(math.inf, value))
+
+
+def _bf16_bits(value: float) -> int:
+    """Rounds to nearest, ties to even; a NaN stays one."""
+    (bits,) = struct.unpack("<I", pack_slot("f32", value)[:4])
+    if math.isnan(value):
+        return int(bits >> 16) | 0x40
+    return int(bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel mapped into this process. `arguments` are the TTIR types of its slots, in order."""
+
+    name: str
+    arguments: tuple[str, ...]
+    scratch_bytes: int
+    entry: int
+    library: ctypes.CDLL
+
+    def launch(self, grid: Grid, slots: Sequence[int | float]) -> None:
+        """Runs the grid to its end. A slot holds an address or a scalar; a grid with a zero runs nothing."""
+        self.bind(grid, slots)()
+
+    def bind(self, grid: Grid, slots: Sequence[int | float]) -> Callable[[], object]:
+        """Packs everything once; each call of the result runs the grid. Memory behind addresses must outlive it."""
+        if len(slots) != len(self.arguments):
+            raise UsageError(
+                f"kernel {self.name} takes {len(self.arguments)} arguments ({', '.join(self.arguments)}), "
+                f"got {len(slots)}"
+            )
+        if not all(0 <= size <= pool.MAX_GRID for size in grid):
+            raise UsageError(f"grid {grid} of kernel {self.name}: each size must be in 0..{pool.MAX_GRID}")
+        packed = b"".join(map(pack_slot, self.arguments, slots))
+        request = pool.header(self.entry, grid, self.scratch_bytes) + packed
+        return functools.partial(pool.load(), request)
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A compiled kernel as it is kept on disk."""
+
+    name: str
+    arguments: tuple[str, ...]
+    scratch_bytes: int
+    code: bytes
+
+    def load(self) -> Kernel:
+        library = pool.load_library(self.code)
+        return Kernel(self.name, self.arguments, self.scratch_bytes, entry_of(library), library)
+
+
+def entry_of(library: ctypes.CDLL) -> int:
+    """The address of a kernel's entry function."""
+    address = ctypes.cast(library[_ENTRY], ctypes.c_void_p).value
+    if address is None:
+        raise UsageError(f"the library does not export {_ENTRY}")
+    return address
+
+
+def build_ttir(ttir: str, isa: Isa, *, fp_fusion: bool, checked: bool) -> Binary:
+    """Generates and compiles a kernel. Raises UnsupportedConstruct (generation) and BuildError."""
+    from kernelsmith.triton_cpu import codegen
+
+    kernel = codegen.generate(ttir, fp_fusion=fp_fusion, checked=checked, isa=isa)
+    code = build.compile_shared(kernel.source, isa, fp_fusion=fp_fusion)
+    return Binary(kernel.name, tuple(kernel.arguments), kernel.scratch_bytes, code)
+
+
+@functools.cache
+def source_hash() -> str:
+    """Changes whenever any source of this package does."""
+    folder = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted([*folder.glob("*.py"), *folder.glob("cpp/*")]):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def compile_ttir(
+    ttir: str, *, checked: bool = False, fp_fusion: bool = True, isa: Isa | None = None, cache_dir: Path | None = None
+) -> Kernel:
+    """The kernel for a TTIR module with one public function, ready to launch.
+
+    Kept by content in this process, and in `cache_dir` if one is given: the caller vouches that only trusted programs
+    write there. Raises UnsupportedConstruct, BuildError and CompilerMissingError.
+    """
+    return _compile_ttir(ttir, checked, fp_fusion, isa or host_isa(), cache_dir)
+
+
+@functools.lru_cache(maxsize=1024)
+def _compile_ttir(ttir: str, checked: bool, fp_fusion: bool, isa: Isa, cache_dir: Path | None) -> Kernel:
+    if cache_dir is None:
+        return build_ttir(ttir, isa, fp_fusion=fp_fusion, checked=checked).load()
+    parts = [source_hash(), build.identification(isa), str(fp_fusion), str(checked), ttir]
+    stem = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    binary = _read(cache_dir, stem)
+    if binary is None:
+        binary = build_ttir(ttir, isa, fp_fusion=fp_fusion, checked=checked)
+        _write(cache_dir, stem, binary)
+    return binary.load()
+
+
+def _read(folder: Path, stem: str) -> Binary | None:
+    try:
+        facts = json.loads((folder / f"{stem}.json").read_text())
+        code = (folder / f"{stem}.so").read_bytes()
+    except FileNotFoundError:
+        return None
+    return Binary(facts["name"], tuple(facts["arguments"]), facts["scratch_bytes"], code)
+
+
+def _write(folder: Path, stem: str, binary: Binary) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = {"name": binary.name, "arguments": binary.arguments, "scratch_bytes": binary.scratch_bytes}
+    pool.write_atomically(folder / f"{stem}.so", binary.code)
+    pool.write_atomically(folder / f"{stem}.json", json.dumps(facts).encode())

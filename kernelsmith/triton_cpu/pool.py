@@ -1,0 +1,137 @@
+"""The thread pool that runs kernels, and how many threads it may use.
+
+Owns the compiled `cpp/pool.cpp` and the byte layout of a launch request. Invariant: loading starts no thread, so that
+a process which forks may load the pool first; threads appear at the first launch of each process. Called by `launch`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import stat
+import struct
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from kernelsmith.errors import InfrastructureError, UsageError
+from kernelsmith.triton_cpu import build
+
+# struct Request of cpp/pool.cpp: function, scratch bytes per thread, grid, threads; 8-byte argument slots follow.
+REQUEST_HEADER = "<QQiiii"
+MAX_GRID = 2**31 - 1
+
+_SOURCE = Path(__file__).parent / "cpp" / "pool.cpp"
+_FAILURES = {
+    1: "no memory for the kernel's scratch space",
+    2: "the grid has more than 2**62 program instances",
+}
+_num_threads: int | None = None
+
+
+def get_num_threads() -> int:
+    """Threads per launch: what `set_num_threads` said, else `KERNELSMITH_CPU_THREADS`, else the cores we may run on."""
+    global _num_threads
+    if _num_threads is None:
+        text = os.environ.get("KERNELSMITH_CPU_THREADS", "")
+        _num_threads = _positive(text) if text else len(os.sched_getaffinity(0))
+    return _num_threads
+
+
+def set_num_threads(count: int | None) -> None:
+    """Sets the threads of later launches; None asks the environment and the affinity mask again."""
+    global _num_threads
+    _num_threads = None if count is None else _positive(str(count))
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(
+            f"the number of CPU threads must be a whole number of at least 1, not {text!r}",
+            hint="set KERNELSMITH_CPU_THREADS, or call set_num_threads, with such a number",
+        )
+    return int(text)
+
+
+def header(entry: int, grid: tuple[int, int, int], scratch_bytes: int) -> bytes:
+    """The fixed part of a request; the argument slots follow it."""
+    return struct.pack(REQUEST_HEADER, entry, scratch_bytes, *grid, get_num_threads())
+
+
+@functools.cache
+def load() -> Callable[[bytes], int]:
+    """The function that runs one request and returns when it is done; starts no thread.
+
+    Raises InfrastructureError from a launch that could not run.
+    """
+    library = ctypes.CDLL(str(_library_path()))
+    function = library.kernelsmith_launch
+    function.argtypes = [ctypes.c_char_p]
+    function.restype = _check
+    launch: Callable[[bytes], int] = function
+    return launch
+
+
+def _check(status: int) -> int:
+    if status:
+        raise InfrastructureError(f"a kernel could not be launched: {_FAILURES.get(status, status)}")
+    return status
+
+
+def load_library(binary: bytes) -> ctypes.CDLL:
+    """Maps a shared library given as bytes. The file is gone afterwards; the mapping stays."""
+    handle, name = tempfile.mkstemp(prefix="kernelsmith-", suffix=".so")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(binary)
+        return ctypes.CDLL(name)
+    finally:
+        Path(name).unlink()
+
+
+def _library_path() -> Path:
+    source = _SOURCE.read_text()
+    key = hashlib.sha256("\n".join([platform.machine(), build.find_compiler().version, source]).encode()).hexdigest()
+    name = f"pool-{key[:32]}.so"
+    for folder in (_cache_folder(), Path(tempfile.gettempdir()) / f"kernelsmith-{os.getuid()}"):
+        path = folder / name
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_private(folder):
+                continue
+            if not path.exists():
+                write_atomically(path, build.compile_library(source))
+            return path
+    raise InfrastructureError(
+        f"no folder to keep the compiled thread pool in: tried {_cache_folder()} and the folder of temporary files",
+        hint="set KERNELSMITH_CACHE_DIR to a folder that you alone can write to",
+    )
+
+
+def _cache_folder() -> Path:
+    own = os.environ.get("KERNELSMITH_CACHE_DIR")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelsmith"
+
+
+def _is_private(folder: Path) -> bool:
+    """Code is loaded from this folder, so nobody else may be able to put a file there."""
+    status = folder.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Writes a file that readers see whole or not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
