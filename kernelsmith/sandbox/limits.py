@@ -1,0 +1,101 @@
+"""What a confined child may use, how it ended, and which layers of confinement hold on this machine: plain data.
+
+Invariant: nothing here was said by the child itself except `Exit.log`, which is its output, cut to a tail and stripped
+of control characters; it is text to quote, never to obey. Judges set limits and read exits; `doctor` shows layers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Layer(StrEnum):
+    """A means of confinement that can be left out on purpose (`Zygote(without=...)`), or that a machine may lack."""
+
+    NAMESPACES = "namespaces"
+    LANDLOCK = "landlock"
+    SECCOMP = "seccomp"
+
+
+class Ending(StrEnum):
+    """How a child ended. Exit status 0 never means success: only what the judge itself verified does."""
+
+    EXITED = "exited"
+    SIGNALLED = "signalled"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    PROCESSES = "processes"
+    LOG_FLOOD = "log_flood"
+    DISK = "disk"
+    KILLED = "killed"  # by the judge, which needed it no more
+    LOST = "lost"  # the zygote died, or the child cannot be killed: infrastructure, not the child's fault
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on one child and everything it starts, enforced from outside; going over one ends the whole tree.
+
+    `memory_bytes` counts anonymous and shared pages beyond what the fork inherits, mapped arenas included.
+    `processes` counts threads too; `threads` is only advice, handed to the role as KERNELSMITH_THREADS.
+    """
+
+    seconds: float = 60.0
+    memory_bytes: int = 4 << 30
+    processes: int = 128
+    file_bytes: int = 512 << 20
+    scratch_bytes: int = 512 << 20
+    log_bytes: int = 4 << 20
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "memory_bytes", "processes", "file_bytes", "scratch_bytes", "log_bytes", "threads"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"limit {name} must be positive, not {getattr(self, name)!r}")
+
+
+@dataclass(frozen=True)
+class Exit:
+    """The end of a child: status or signal as the kernel reported it, the tail of its output, what it used.
+
+    `peak_bytes` is sampled, so a shorter peak can be missed; `seconds` is wall time since `spawn`.
+    """
+
+    ending: Ending
+    status: int | None = None
+    signal: str | None = None
+    log: str = ""
+    peak_bytes: int = 0
+    seconds: float = 0.0
+
+    def describe(self) -> str:
+        """One line for a person, without the log."""
+        if self.ending is Ending.EXITED:
+            return f"exited with status {self.status}"
+        if self.ending is Ending.SIGNALLED:
+            return f"died of {self.signal}"
+        return f"ended: {self.ending}"
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Which layers hold for children of a zygote, found by rehearsal; `notes` says why others do not."""
+
+    user_namespace: bool = False
+    pid_namespace: bool = False
+    mount_namespace: bool = False
+    network_namespace: bool = False
+    readonly_mounts: bool = False
+    fresh_proc: bool = False
+    landlock_abi: int = 0
+    seccomp: bool = False
+    rlimits: bool = False
+    uid: int = 0
+    other_uid: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def sound(self) -> bool:
+        """The least that may run untrusted code: no file of the user in reach, and no dangerous system call."""
+        files = self.landlock_abi > 0 or (self.mount_namespace and self.readonly_mounts)
+        return files and self.seccomp
