@@ -1,0 +1,416 @@
+"""What the judge says to a candidate or a launcher, and what they may answer.
+
+Every frame is one JSON object with a `kind`; tensors travel beside it, in arenas whose descriptors ride on the frame.
+Invariant: both ends parse strictly, so a reply from hostile code is either one of these types, within its bounds, or a
+ValueError. A reply is a claim and never a verdict. The judge writes requests, `recorder` and `launcher` answer them.
+
+Flow, candidate role (`kernelsmith.sandbox.recorder`), descriptors in brackets:
+
+    Load [arena of init tensors, if any]  -> Loaded | Failed
+    Call [input arena, output arena]      -> Called | Failed      the host function really runs, and is recorded
+    State [state arena]                   -> StateWritten | Failed       initial contents of the last plan's state
+    Repeat []                             -> Repeated | Failed    the same arguments again, unrecorded, for the clock
+
+Flow, launcher role (`kernelsmith.sandbox.launcher`), which holds no candidate Python:
+
+    Prepare [state arena, if any]         -> Prepared | Failed | Broken
+    Replay [input arena, output arena]    -> Replayed | Failed | Broken
+    Sample [input arena, output arena]    -> Sampled | Failed | Broken
+
+Arenas are shared and writable: what a call or a replay did to its inputs is seen in the input arena afterwards.
+Descriptors of the same arena may be sent again and again; it is mapped once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import Field, TypeAdapter, model_validator
+
+from kernelsmith.model import Frozen, Outcome
+from kernelsmith.plan import ITEM_SIZES, MAX_RANK, LaunchPlan, View
+
+ALIGNMENT = 64
+"""Bytes; where a region of an arena may begin (what Triton specialises on follows from the storage offset alone)."""
+
+MAX_SOURCE_CHARS = 4 << 20
+MAX_TEXT_CHARS = 64 << 10
+MAX_REPEATS = 1_000_000
+MAX_POOL = 4096
+
+
+class Region(Frozen):
+    """Bytes of an arena: the storage of one tensor, or of several that share it."""
+
+    offset: int = Field(ge=0, multiple_of=ALIGNMENT)
+    nbytes: int = Field(ge=0)
+
+
+# ---------------------------------------------------------------- arguments
+
+
+class TensorValue(Frozen):
+    """A tensor; `view.buffer` is the position of its storage in the message's `regions`."""
+
+    kind: Literal["tensor"] = "tensor"
+    view: View
+
+
+class IntegerValue(Frozen):
+    kind: Literal["integer"] = "integer"
+    value: int
+
+
+class BoolValue(Frozen):
+    kind: Literal["bool"] = "bool"
+    value: bool
+
+
+class FloatValue(Frozen):
+    """`text` is what `repr` gives, so that nan, inf and every bit survive JSON."""
+
+    kind: Literal["float"] = "float"
+    text: str = Field(max_length=64)
+
+    @model_validator(mode="after")
+    def _number(self) -> Self:
+        float(self.text)
+        return self
+
+
+class TextValue(Frozen):
+    kind: Literal["text"] = "text"
+    value: str = Field(max_length=MAX_TEXT_CHARS)
+
+
+class DtypeValue(Frozen):
+    """A torch dtype by its own name, for example `bfloat16`."""
+
+    kind: Literal["dtype"] = "dtype"
+    name: str
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.name not in ITEM_SIZES:
+            raise ValueError(f"dtype {self.name!r} cannot cross the boundary")
+        return self
+
+
+class NoneValue(Frozen):
+    kind: Literal["none"] = "none"
+
+
+class ListValue(Frozen):
+    """A list, or a tuple, of values."""
+
+    kind: Literal["list"] = "list"
+    items: tuple[Value, ...]
+    is_tuple: bool = False
+
+
+Value = Annotated[
+    TensorValue | IntegerValue | BoolValue | FloatValue | TextValue | DtypeValue | NoneValue | ListValue,
+    Field(discriminator="kind"),
+]
+ListValue.model_rebuild()
+
+
+class Named(Frozen):
+    """An argument given by keyword."""
+
+    name: str
+    value: Value
+
+
+class Arguments(Frozen):
+    """The arguments of one call. Regions are in the order of first use by a tensor: a plan's input buffer `index`."""
+
+    regions: tuple[Region, ...] = ()
+    positional: tuple[Value, ...] = ()
+    keywords: tuple[Named, ...] = ()
+
+    @model_validator(mode="after")
+    def _inside(self) -> Self:
+        for view in self.views():
+            if view.buffer >= len(self.regions) or view.extent > self.regions[view.buffer].nbytes:
+                raise ValueError(f"a tensor reaches outside of region {view.buffer}")
+        return self
+
+    def views(self) -> list[View]:
+        """Every tensor in the arguments, in order."""
+        found: list[View] = []
+        waiting: list[Value] = [*self.positional, *(k.value for k in self.keywords)][::-1]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, TensorValue):
+                found.append(value.view)
+            elif isinstance(value, ListValue):
+                waiting += value.items[::-1]
+        return found
+
+
+# ---------------------------------------------------------------- shared replies
+
+
+class OutputTensor(Frozen):
+    """A returned tensor. Its elements lie contiguous, in row-major order, at byte `offset` of the output arena."""
+
+    dtype: str
+    shape: tuple[int, ...] = Field(max_length=MAX_RANK)
+    strides: tuple[int, ...] = Field(max_length=MAX_RANK)
+    """Of the tensor as it was returned, in elements."""
+    offset: int | None = Field(ge=0, multiple_of=ALIGNMENT)
+    """None where the output arena had no room: it was made for the expected outputs, so this one is not expected."""
+
+    @model_validator(mode="after")
+    def _sane(self) -> Self:
+        View(buffer=0, dtype=self.dtype, shape=self.shape, strides=self.strides)
+        return self
+
+
+class Failed(Frozen):
+    """What the candidate's own code did wrong, in words that a model can act on."""
+
+    kind: Literal["failed"] = "failed"
+    outcome: Outcome
+    message: str = Field(max_length=MAX_TEXT_CHARS)
+    line: int | None = None
+    """Of the candidate's source, where one is to blame."""
+    trace: str = Field(default="", max_length=MAX_TEXT_CHARS)
+    """Tail of the traceback; untrusted text."""
+
+
+class Broken(Frozen):
+    """The launcher itself cannot work (no compiler, no memory): nobody's kernel is to blame."""
+
+    kind: Literal["broken"] = "broken"
+    message: str = Field(max_length=MAX_TEXT_CHARS)
+    hint: str = Field(default="", max_length=MAX_TEXT_CHARS)
+
+
+class Choice(Frozen):
+    """The configuration of one autotuned kernel for a call, by its position in `Tunable.configs`."""
+
+    kernel: str
+    config: int = Field(ge=0)
+
+
+class Tunable(Frozen):
+    """An autotuned kernel of the module."""
+
+    kernel: str
+    """Name of the jitted function; `name#2` for the second of that name."""
+    configs: tuple[str, ...]
+    """As Python, for example `{'BLOCK': 1024}, num_warps=4, num_stages=2`."""
+    keys: tuple[str, ...]
+    """The arguments after which the author wants it tuned anew."""
+
+
+# ---------------------------------------------------------------- candidate role
+
+
+class Load(Frozen):
+    """Run the module; for a class, construct one instance under `seed`, as KernelBench does for both of its models."""
+
+    kind: Literal["load"] = "load"
+    source: str = Field(max_length=MAX_SOURCE_CHARS)
+    entry: str
+    """Name of the function or class."""
+    is_class: bool = False
+    init: Arguments = Arguments()
+    seed: int = Field(default=0, ge=0, lt=2**63)
+
+
+class Loaded(Frozen):
+    kind: Literal["loaded"] = "loaded"
+    tunables: tuple[Tunable, ...]
+
+
+class Call(Frozen):
+    """Call the host function. Kernels that `choices` does not name take their first configuration."""
+
+    kind: Literal["call"] = "call"
+    arguments: Arguments
+    choices: tuple[Choice, ...] = ()
+    record: bool = True
+
+
+class Structure(Frozen):
+    """What the host function returned: one tensor, nothing, or a tuple or list of tensors."""
+
+    kind: Literal["tensor", "none", "tuple", "list"]
+
+
+class Called(Frozen):
+    """`plan` is None if and only if nothing was to be recorded."""
+
+    kind: Literal["called"] = "called"
+    plan: LaunchPlan | None
+    structure: Structure
+    outputs: tuple[OutputTensor, ...]
+    choices: tuple[Choice, ...] = ()
+    """The configurations that the call really used."""
+
+
+class State(Frozen):
+    """Write the contents of the last plan's state buffers to the given arena, laid out by `state_regions`."""
+
+    kind: Literal["state"] = "state"
+
+
+class StateWritten(Frozen):
+    kind: Literal["state_written"] = "state_written"
+
+
+class Repeat(Frozen):
+    """Call the host function `n` times more with the last arguments, unrecorded.
+
+    With `launch` false the kernels are not run: what is left is the host function's own Python (and its aten calls).
+    """
+
+    kind: Literal["repeat"] = "repeat"
+    n: int = Field(gt=0, le=MAX_REPEATS)
+    launch: bool = True
+
+
+class Repeated(Frozen):
+    kind: Literal["repeated"] = "repeated"
+
+
+CandidateRequest = Annotated[Load | Call | State | Repeat, Field(discriminator="kind")]
+CandidateReply = Annotated[Loaded | Called | StateWritten | Repeated | Failed, Field(discriminator="kind")]
+
+
+# ---------------------------------------------------------------- launcher role
+
+
+class Prepare(Frozen):
+    """Compile every kernel of a plan and lay out its memory; the state arena is laid out by `state_regions`."""
+
+    kind: Literal["prepare"] = "prepare"
+    plan: LaunchPlan
+
+
+class KernelBuild(Frozen):
+    name: str
+    seconds: float = Field(ge=0)
+    """Wall time of its compilation; next to nothing where a cache had it."""
+
+
+class Prepared(Frozen):
+    kind: Literal["prepared"] = "prepared"
+    plan_id: int = Field(ge=0)
+    kernels: tuple[KernelBuild, ...]
+
+
+class Forget(Frozen):
+    """Free the memory of a plan."""
+
+    kind: Literal["forget"] = "forget"
+    plan_id: int = Field(ge=0)
+
+
+class Forgotten(Frozen):
+    kind: Literal["forgotten"] = "forgotten"
+
+
+class Replay(Frozen):
+    """Run a plan once on the given inputs. Scratch and outputs hold `poison` in every byte before."""
+
+    kind: Literal["replay"] = "replay"
+    plan_id: int = Field(ge=0)
+    inputs: tuple[Region, ...]
+    """Storage of the plan's input buffers, by their `index`; the whole region is written back afterwards."""
+    poison: int = Field(default=0xFF, ge=0, le=255)
+
+
+class Replayed(Frozen):
+    kind: Literal["replayed"] = "replayed"
+    outputs: tuple[OutputTensor, ...]
+    state_intact: bool
+    """Every state buffer ended as it began; it is restored before the next replay in any case."""
+    overrun: tuple[int, ...] = ()
+    """Buffers of the plan around which bytes were written."""
+
+
+class Sample(Frozen):
+    """Time a plan once per member of `pool`.
+
+    Before each clock starts: fresh inputs, poisoned scratch and outputs, restored state, `flush_bytes` of other memory
+    written to empty the caches, and one tiny launch to wake the threads.
+    """
+
+    kind: Literal["sample"] = "sample"
+    plan_id: int = Field(ge=0)
+    pool: tuple[tuple[Region, ...], ...] = Field(max_length=MAX_POOL)
+    """Input regions per sample; content that was never timed before."""
+    flush_bytes: int = Field(default=0, ge=0, le=4 << 30)
+    keep: tuple[int, ...] = ()
+    """Samples whose outputs go to the output arena and whose inputs are written back, to be checked afterwards."""
+    poison: int = Field(default=0xFF, ge=0, le=255)
+
+
+class Kept(Frozen):
+    """The outputs of one timed replay."""
+
+    sample: int = Field(ge=0)
+    outputs: tuple[OutputTensor, ...]
+
+
+class Sampled(Frozen):
+    kind: Literal["sampled"] = "sampled"
+    nanoseconds: tuple[int, ...]
+    """Per member of the pool: all steps of the plan, nothing else."""
+    kept: tuple[Kept, ...]
+    state_intact: bool
+    overrun: tuple[int, ...] = ()
+
+
+LauncherRequest = Annotated[Prepare | Forget | Replay | Sample, Field(discriminator="kind")]
+LauncherReply = Annotated[
+    Prepared | Forgotten | Replayed | Sampled | Failed | Broken,
+    Field(discriminator="kind"),
+]
+
+_CANDIDATE_REQUEST: TypeAdapter[CandidateRequest] = TypeAdapter(CandidateRequest)
+_CANDIDATE_REPLY: TypeAdapter[CandidateReply] = TypeAdapter(CandidateReply)
+_LAUNCHER_REQUEST: TypeAdapter[LauncherRequest] = TypeAdapter(LauncherRequest)
+_LAUNCHER_REPLY: TypeAdapter[LauncherReply] = TypeAdapter(LauncherReply)
+
+_T = TypeVar("_T")
+
+
+def candidate_request(payload: bytes) -> CandidateRequest:
+    """What the judge asked; raises ValueError."""
+    return _CANDIDATE_REQUEST.validate_json(payload, strict=True)
+
+
+def candidate_reply(payload: bytes) -> CandidateReply:
+    """What a candidate claims; raises ValueError with the first thing that is wrong."""
+    return _CANDIDATE_REPLY.validate_json(payload, strict=True)
+
+
+def launcher_request(payload: bytes) -> LauncherRequest:
+    """What the judge asked; raises ValueError."""
+    return _LAUNCHER_REQUEST.validate_json(payload, strict=True)
+
+
+def launcher_reply(payload: bytes) -> LauncherReply:
+    """What a launcher claims; raises ValueError with the first thing that is wrong."""
+    return _LAUNCHER_REPLY.validate_json(payload, strict=True)
+
+
+def state_regions(plan: LaunchPlan) -> tuple[Region, ...]:
+    """Where in a state arena the contents of the plan's state buffers lie, by their `index`."""
+    sizes = [b.nbytes for b in sorted((b for b in plan.buffers if b.kind == "state"), key=lambda b: b.index)]
+    return tuple(pack(sizes))
+
+
+def pack(sizes: list[int], start: int = 0) -> list[Region]:
+    """Regions of the given sizes one after the other, each aligned; the end of the last one is the arena's size."""
+    regions: list[Region] = []
+    for nbytes in sizes:
+        start = -(-start // ALIGNMENT) * ALIGNMENT
+        regions.append(Region(offset=start, nbytes=nbytes))
+        start += nbytes
+    return regions
