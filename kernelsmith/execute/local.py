@@ -1,0 +1,180 @@
+"""Jobs on this machine: one judge process per executor, started when first needed and again if it dies.
+
+Invariant: the judge's environment holds no API key, and a dead judge is an InfrastructureError for every job it had,
+never a verdict.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.execute.wire import (
+    REPLIES,
+    Broken,
+    Describe,
+    Described,
+    Evaluate,
+    Evaluated,
+    FindSeeds,
+    JudgeReply,
+    JudgeRequest,
+    SeedsFound,
+)
+from kernelsmith.model import Evaluation, Job, OperatorInfo, OperatorRef, Seed
+from kernelsmith.sandbox.protocol import Channel, ProtocolError
+
+SECRET_MARKS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS")
+STOP_SECONDS = 10.0
+
+
+class LocalExecutor:
+    """Implements `Executor` for one target of this host."""
+
+    def __init__(self, target: str, *, width: int = 2, unsafe: bool = False) -> None:
+        self._target = target
+        self._width = width
+        self._unsafe = unsafe
+        self._lock = threading.Lock()
+        self._judge: _Judge | None = None
+        self._closed = False
+
+    def describe(self, operator: OperatorRef) -> OperatorInfo:
+        reply = self._ask(lambda n: Describe(id=n, operator=operator))
+        assert isinstance(reply, Described)
+        return reply.info
+
+    def seeds(self, operator: OperatorRef) -> tuple[Seed, ...]:
+        reply = self._ask(lambda n: FindSeeds(id=n, operator=operator))
+        assert isinstance(reply, SeedsFound)
+        return reply.seeds
+
+    def evaluate(self, job: Job) -> Evaluation:
+        reply = self._ask(lambda n: Evaluate(id=n, job=job))
+        assert isinstance(reply, Evaluated)
+        return reply.evaluation
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            judge, self._judge = self._judge, None
+        if judge is not None:
+            judge.stop()
+
+    def __enter__(self) -> LocalExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, make: Callable[[int], JudgeRequest]) -> JudgeReply:
+        with self._lock:
+            if self._closed:
+                raise InfrastructureError("the executor is closed")
+            if self._judge is None or not self._judge.alive:
+                self._judge = _Judge(self._target, self._width, self._unsafe)
+            future = self._judge.submit(make)
+        reply = future.result()
+        if isinstance(reply, Broken):
+            raise reply.raised()
+        return reply
+
+
+class _Judge:
+    """A running judge: sends requests, and a reader thread that hands replies to those who wait."""
+
+    def __init__(self, target: str, width: int, unsafe: bool) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._log = tempfile.TemporaryFile(prefix="kernelsmith-judge-")  # noqa: SIM115 - lives as long as the judge
+        command = [sys.executable, "-m", "kernelsmith.evaluate.judge", "--target", target, "--width", str(width)]
+        command += ["--fd", str(theirs.fileno())] + (["--unsafe-no-sandbox"] if unsafe else [])
+        self._process = subprocess.Popen(
+            command,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env=_without_secrets(),
+            start_new_session=True,
+        )
+        theirs.close()
+        self._channel = Channel(ours)
+        self._waiting: dict[int, Future[JudgeReply]] = {}
+        self._lock = threading.Lock()
+        self._count = 0
+        self.alive = True
+        threading.Thread(target=self._read, name="judge-reader", daemon=True).start()
+
+    def submit(self, make: Callable[[int], JudgeRequest]) -> Future[JudgeReply]:
+        future: Future[JudgeReply] = Future()
+        with self._lock:
+            self._count += 1
+            number = self._count
+            self._waiting[number] = future
+            if not self.alive:
+                self._fail_all()
+                return future
+            try:
+                self._channel.send(make(number).model_dump_json().encode())
+            except ProtocolError:
+                self.alive = False
+                self._fail_all()
+        return future
+
+    def stop(self) -> None:
+        """Close the channel: the judge ends by itself; kill it if it does not."""
+        self._channel.shutdown()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                reply = REPLIES.validate_json(self._channel.receive().payload)
+            except (ProtocolError, ValueError):
+                break
+            with self._lock:
+                future = self._waiting.pop(reply.id, None)
+            if future is not None:
+                future.set_result(reply)
+        with self._lock:
+            self.alive = False
+            self._fail_all()
+        self._process.wait()
+        self._channel.close()
+
+    def _fail_all(self) -> None:
+        """Every job in flight is an infrastructure failure; the caller holds the lock."""
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            future.set_exception(
+                InfrastructureError(
+                    f"the judge process {self._process.pid} ended unexpectedly; its last words: {self._last_words()}",
+                    "run again; if it persists, `kernelsmith doctor` checks the machine",
+                )
+            )
+
+    def _last_words(self, limit: int = 2000) -> str:
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - limit))
+        return self._log.read().decode(errors="replace").strip() or "none"
+
+
+def _without_secrets() -> dict[str, str]:
+    """The judge's environment: ours without keys, and with this package importable wherever it was started from."""
+    environment = {k: v for k, v in os.environ.items() if not any(mark in k.upper() for mark in SECRET_MARKS)}
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    return environment
