@@ -1,0 +1,251 @@
+"""Talking to a confined candidate or launcher: one question, one typed answer, every way to fail named.
+
+Invariant: a `CandidateFailure` carries only what is the candidate's own fault; a lost zygote or a launcher that cannot
+work raises InfrastructureError instead. Every child is dead when its session is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.model import Evaluation, Mismatch, Outcome, Stage, Where
+from kernelsmith.plan import LaunchPlan
+from kernelsmith.sandbox.limits import Ending, Exit, Limits
+from kernelsmith.sandbox.memory import Arena
+from kernelsmith.sandbox.messages import (
+    Arguments,
+    Broken,
+    Call,
+    Called,
+    CandidateReply,
+    CandidateRequest,
+    Choice,
+    Failed,
+    Forget,
+    LauncherReply,
+    LauncherRequest,
+    Load,
+    Loaded,
+    Prepare,
+    Prepared,
+    Region,
+    Repeat,
+    Repeated,
+    Replay,
+    Replayed,
+    Sample,
+    Sampled,
+    State,
+    StateWritten,
+    candidate_reply,
+    launcher_reply,
+    state_regions,
+)
+from kernelsmith.sandbox.zygote import ChildEnded, Zygote
+
+CANDIDATE_ROLE = "kernelsmith.sandbox.recorder"
+LAUNCHER_ROLE = "kernelsmith.sandbox.launcher"
+LOG_CHARS = 4000
+_T = TypeVar("_T")
+
+_OUTCOME_OF_ENDING = {
+    Ending.TIMEOUT: Outcome.TIMEOUT,
+    Ending.MEMORY: Outcome.MEMORY,
+    Ending.PROCESSES: Outcome.SANDBOX_VIOLATION,
+    Ending.LOG_FLOOD: Outcome.SANDBOX_VIOLATION,
+    Ending.DISK: Outcome.SANDBOX_VIOLATION,
+    Ending.EXITED: Outcome.CRASHED,
+    Ending.SIGNALLED: Outcome.CRASHED,
+    Ending.KILLED: Outcome.CRASHED,
+}
+
+
+class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not an error of ours
+    """The candidate is refused: becomes an Evaluation where the job ends."""
+
+    def __init__(
+        self,
+        outcome: Outcome,
+        message: str,
+        *,
+        stage: Stage,
+        where: Where | None = None,
+        mismatch: Mismatch | None = None,
+        log: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+        self.message = message
+        self.stage = stage
+        self.where = where
+        self.mismatch = mismatch
+        self.log = log
+
+    def at(self, where: Where) -> CandidateFailure:
+        """The same failure, with the case at which it fell."""
+        self.where = self.where or where
+        return self
+
+    def evaluation(self) -> Evaluation:
+        return Evaluation(
+            outcome=self.outcome,
+            stage=self.stage,
+            message=self.message,
+            where=self.where,
+            mismatch=self.mismatch if self.outcome is Outcome.WRONG_VALUES else None,
+            log=self.log[-LOG_CHARS:],
+        )
+
+
+class _Session:
+    """A child of the zygote in one role."""
+
+    def __init__(self, zygote: Zygote, role: str, limits: Limits, what: str) -> None:
+        self._child = zygote.spawn(role, limits=limits, label=what)
+        self._what = what
+        self._ended = False
+
+    def close(self) -> None:
+        """Kill it and everything it started."""
+        if not self._ended:
+            self._ended = True
+            self._child.kill()
+
+    def _ask(self, payload: bytes, fds: Sequence[int], seconds: float, stage: Stage) -> bytes:
+        try:
+            return self._child.request(payload, fds, seconds=seconds).payload
+        except ChildEnded as ended:
+            self._ended = True
+            raise self._died(ended.exit, seconds, stage) from None
+
+    def _died(self, end: Exit, seconds: float, stage: Stage) -> Exception:
+        if end.ending is Ending.LOST:
+            return InfrastructureError(f"the sandbox lost the {self._what} process ({end.describe()})")
+        outcome = _OUTCOME_OF_ENDING[end.ending]
+        words = {
+            Outcome.TIMEOUT: f"did not finish within {seconds:g} s",
+            Outcome.MEMORY: f"used more memory than allowed (peak {end.peak_bytes / 2**20:.0f} MiB)",
+            Outcome.SANDBOX_VIOLATION: f"broke a limit of the sandbox: {end.ending.value.replace('_', ' ')}",
+            Outcome.CRASHED: f"the process {end.describe()}",
+        }[outcome]
+        return CandidateFailure(outcome, f"the {self._what} {words}", stage=stage, log=end.log)
+
+    def _garbled(self, error: ValueError, stage: Stage) -> CandidateFailure:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return CandidateFailure(
+            Outcome.SANDBOX_VIOLATION, f"the {self._what} process sent a malformed answer: {first}", stage=stage
+        )
+
+
+class CandidateSession(_Session):
+    """The process that holds the candidate's Python."""
+
+    def __init__(self, zygote: Zygote, limits: Limits) -> None:
+        super().__init__(zygote, CANDIDATE_ROLE, limits, "candidate")
+
+    def load(self, request: Load, arena: Arena | None, seconds: float) -> Loaded:
+        reply = self._exchange(request, [arena.fd] if arena else [], seconds, Stage.LOAD)
+        return self._expect(reply, Loaded, Stage.LOAD)
+
+    def call(
+        self,
+        arguments: Arguments,
+        inputs: Arena,
+        outputs: Arena,
+        *,
+        choices: tuple[Choice, ...] = (),
+        record: bool = True,
+        seconds: float,
+    ) -> Called:
+        request = Call(arguments=arguments, choices=choices, record=record)
+        called = self._expect(
+            self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.RECORD), Called, Stage.RECORD
+        )
+        if (called.plan is not None) != record:
+            raise self._garbled(ValueError("a plan where none was asked for, or none where one was"), Stage.RECORD)
+        return called
+
+    def state(self, plan: LaunchPlan, seconds: float) -> Arena | None:
+        """Initial contents of the plan's state buffers, or None where it has none; the caller closes the arena."""
+        regions = state_regions(plan)
+        if not regions:
+            return None
+        arena = Arena.create(regions[-1].offset + regions[-1].nbytes, name="state")
+        try:
+            reply = self._exchange(State(), [arena.fd], seconds, Stage.RECORD)
+            self._expect(reply, StateWritten, Stage.RECORD)
+        except BaseException:
+            arena.close()
+            raise
+        return arena
+
+    def repeat(self, n: int, *, seconds: float) -> None:
+        self._expect(self._exchange(Repeat(n=n), [], seconds, Stage.BENCH), Repeated, Stage.BENCH)
+
+    def _exchange(self, request: CandidateRequest, fds: Sequence[int], seconds: float, stage: Stage) -> CandidateReply:
+        payload = self._ask(request.model_dump_json().encode(), fds, seconds, stage)
+        try:
+            return candidate_reply(payload)
+        except ValueError as error:
+            self.close()
+            raise self._garbled(error, stage) from None
+
+    def _expect(self, reply: CandidateReply, kind: type[_T], stage: Stage) -> _T:
+        if isinstance(reply, kind):
+            return reply
+        if isinstance(reply, Failed):
+            raise _failure(reply, stage)
+        raise self._garbled(ValueError(f"a {reply.kind} instead of an answer"), stage)
+
+
+class LauncherSession(_Session):
+    """The process that replays plans; it holds no candidate Python, but runs its kernels as native code."""
+
+    def __init__(self, zygote: Zygote, limits: Limits) -> None:
+        super().__init__(zygote, LAUNCHER_ROLE, limits, "launcher")
+
+    def prepare(self, plan: LaunchPlan, state: Arena | None, seconds: float) -> Prepared:
+        return self._exchange(Prepare(plan=plan), [state.fd] if state else [], seconds, Stage.COMPILE, Prepared)
+
+    def forget(self, plan_id: int) -> None:
+        self._exchange_any(Forget(plan_id=plan_id), [], 30.0, Stage.COMPILE)
+
+    def replay(
+        self, plan_id: int, regions: Sequence[Region], inputs: Arena, outputs: Arena, *, poison: int, seconds: float
+    ) -> Replayed:
+        request = Replay(plan_id=plan_id, inputs=tuple(regions), poison=poison)
+        return self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.CHECK, Replayed)
+
+    def sample(self, request: Sample, inputs: Arena, outputs: Arena, *, seconds: float) -> Sampled:
+        return self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.BENCH, Sampled)
+
+    def _exchange(
+        self, request: LauncherRequest, fds: Sequence[int], seconds: float, stage: Stage, kind: type[_T]
+    ) -> _T:
+        reply = self._exchange_any(request, fds, seconds, stage)
+        if isinstance(reply, kind):
+            return reply
+        raise self._garbled(ValueError(f"a {reply.kind} instead of an answer"), stage)
+
+    def _exchange_any(
+        self, request: LauncherRequest, fds: Sequence[int], seconds: float, stage: Stage
+    ) -> LauncherReply:
+        payload = self._ask(request.model_dump_json().encode(), fds, seconds, stage)
+        try:
+            reply = launcher_reply(payload)
+        except ValueError as error:
+            self.close()
+            raise self._garbled(error, stage) from None
+        if isinstance(reply, Failed):
+            raise _failure(reply, stage)
+        if isinstance(reply, Broken):
+            raise InfrastructureError(reply.message, reply.hint)
+        return reply
+
+
+def _failure(reply: Failed, stage: Stage) -> CandidateFailure:
+    at = f" (line {reply.line})" if reply.line is not None and f"line {reply.line}" not in reply.message else ""
+    stage = Stage.COMPILE if reply.outcome is Outcome.COMPILE_ERROR else stage
+    return CandidateFailure(reply.outcome, reply.message + at, stage=stage, log=reply.trace)
