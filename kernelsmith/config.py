@@ -1,0 +1,182 @@
+"""Settings: flag > `KERNELSMITH_*` > `./kernelsmith.toml` or `[tool.kernelsmith]` > user file > default.
+
+Invariant: this is the only module that reads the environment for settings, and API keys are never settings (the SDKs
+take them from the environment themselves). Unknown keys in a file are errors that name the file and the key. Called
+once per command; the result is frozen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator
+
+from kernelsmith.errors import UsageError
+from kernelsmith.model import Budget, Frozen, Usd
+
+PREFIX = "KERNELSMITH_"
+DEFAULT_SECONDS = 600.0
+"""Time limit of a run that was given no limit at all."""
+
+Value = object
+"""A setting before it is validated: text from the environment, a TOML value, or what a flag parsed to."""
+
+
+def seconds(text: str) -> float:
+    """A duration as people write it: `90`, `90s`, `3m`, `1h30m`."""
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0}
+    cleaned = text.strip().lower()
+    parts = re.findall(r"(\d+(?:\.\d+)?)([hms])", cleaned)
+    if parts and "".join(n + u for n, u in parts) == cleaned:
+        total = sum(float(n) * units[u] for n, u in parts)
+    elif re.fullmatch(r"\d+(\.\d+)?", cleaned):
+        total = float(cleaned)
+    else:
+        raise ValueError(f"`{text}` is not a duration; write 90s, 3m or 1h30m")
+    if total <= 0:
+        raise ValueError("a duration is above 0")
+    return total
+
+
+class Settings(Frozen):
+    """Every setting, resolved; none is optional unless absence means something."""
+
+    device: str = Field(default="cpu", min_length=1)
+    """A target's name or a torch device type."""
+    model: tuple[str, ...] = Field(default=("offline",), min_length=1)
+    """Specs of the proposers, asked in turn."""
+    runs: Path = Path("runs")
+    """Folder of the store."""
+    max_trials: int | None = Field(default=None, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    max_usd: Usd | None = Field(default=None, gt=0)
+    max_time: float | None = Field(default=None, gt=0)
+    """Seconds."""
+    goal: float | None = Field(default=None, gt=0)
+    width: int = Field(default=2, ge=1, le=64)
+    """Trials in flight."""
+    unsafe: bool = False
+    """Run candidates without confinement. Never read from a file in the current folder."""
+    raise_errors: bool = False
+    """KERNELSMITH_RAISE=1: show tracebacks."""
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("max_time", mode="before")
+    @classmethod
+    def _duration(cls, value: Any) -> Any:
+        return seconds(value) if isinstance(value, str) else value
+
+    @field_validator("max_usd", mode="before")
+    @classmethod
+    def _exact(cls, value: Any) -> Any:
+        """0.1 in a TOML file means a tenth, not the nearest binary fraction."""
+        try:
+            return Decimal(str(value)) if isinstance(value, float) else value
+        except InvalidOperation as error:
+            raise ValueError(f"`{value}` is not an amount") from error
+
+    def budget(self) -> Budget:
+        """The limits of a run; with none given, ten minutes."""
+        limited = any(v is not None for v in (self.max_trials, self.max_tokens, self.max_usd, self.max_time))
+        return Budget(
+            max_trials=self.max_trials,
+            max_tokens=self.max_tokens,
+            max_usd=self.max_usd,
+            max_seconds=self.max_time if limited else DEFAULT_SECONDS,
+            goal=self.goal,
+        )
+
+
+_IN_FILES = tuple(name for name in Settings.model_fields if name != "raise_errors")
+_USER_ONLY = ("unsafe",)
+
+
+def load(flags: Mapping[str, Value], *, cwd: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """Resolve all sources; a flag whose value is None or an empty sequence was not given.
+
+    Raises UsageError naming the source of a bad value.
+    """
+    environ = os.environ if environ is None else environ
+    cwd = cwd or Path.cwd()
+    values: dict[str, Value] = {}
+    origin: dict[str, str] = {}
+    layers = [
+        *_files(cwd, environ),
+        ("the environment", _environment(environ)),
+        ("the command line", {k: v for k, v in flags.items() if v is not None and v != [] and v != ()}),
+    ]
+    for source, layer in layers:
+        values |= layer
+        origin |= dict.fromkeys(layer, source)
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0])
+        given = values.get(key)
+        raise UsageError(
+            f"{_spelled(key, origin.get(key, ''))} = {given!r} in {origin.get(key, 'the settings')}: "
+            f"{first['msg'].removeprefix('Value error, ')}",
+            f"give {_spelled(key, '')} another value",
+        ) from error
+
+
+def _spelled(key: str, source: str) -> str:
+    dashed = key.replace("_", "-")
+    return PREFIX + key.upper() if source == "the environment" else dashed if source else f"--{dashed}"
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for name in Settings.model_fields:
+        text = environ.get(PREFIX + ("RAISE" if name == "raise_errors" else name.upper()))
+        if text:
+            found[name] = tuple(text.split(",")) if name == "model" else text
+    return found
+
+
+def _files(cwd: Path, environ: Mapping[str, str]) -> list[tuple[str, dict[str, Value]]]:
+    """User file first, so that the project's file overrides it."""
+    home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".config")
+    layers = []
+    user = home / "kernelsmith" / "config.toml"
+    if user.is_file():
+        layers.append((str(user), _read(user, (), trusted=True)))
+    project, pyproject = cwd / "kernelsmith.toml", cwd / "pyproject.toml"
+    if project.is_file():
+        layers.append((str(project), _read(project, (), trusted=False)))
+    elif pyproject.is_file():
+        layers.append((str(pyproject), _read(pyproject, ("tool", "kernelsmith"), trusted=False)))
+    return layers
+
+
+def _read(path: Path, table: tuple[str, ...], *, trusted: bool) -> dict[str, Value]:
+    try:
+        content: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}", "mend the file or move it away") from error
+    for name in table:
+        content = content.get(name, {})
+    values: dict[str, Value] = {}
+    for key, value in content.items():
+        name = key.replace("-", "_")
+        if name not in _IN_FILES:
+            known = ", ".join(n.replace("_", "-") for n in _IN_FILES)
+            raise UsageError(f"{path}: unknown key `{key}`", f"known keys: {known}")
+        if name in _USER_ONLY and not trusted:
+            raise UsageError(
+                f"{path}: `{key}` may not be set by a file in the current folder",
+                f"use --{key}, {PREFIX}{name.upper()} or the user file",
+            )
+        values[name] = path.parent / str(value) if name == "runs" else value
+    return values

@@ -1,0 +1,287 @@
+"""Everything a command prints under `--json`, as one frozen type per record; `schemas()` publishes them.
+
+Invariant: stdout of a `--json` command is these records and nothing else, one per line for `tune` and `batch`. The loop
+(tune.py) speaks to the live view, to plain lines and to JSON through the same records.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from kernelsmith.model import (
+    Budget,
+    Evaluation,
+    Frozen,
+    Level,
+    Mismatch,
+    Outcome,
+    Region,
+    Spent,
+    Stage,
+    StopReason,
+    Timing,
+    Usage,
+    Where,
+)
+
+# ---------------------------------------------------------------- tune
+
+
+class TuneStarted(Frozen):
+    record: Literal["run"] = "run"
+    run: str
+    folder: str
+    operator: str
+    target: str
+    models: tuple[str, ...]
+    budget: Budget
+    resumed: bool
+    notes: tuple[str, ...] = ()
+
+
+class CallStarted(Frozen):
+    """A model is being asked; its reservation is in the store."""
+
+    record: Literal["call"] = "call"
+    trial: int
+    model: str
+    prompt: str
+    """Id of the prompt: `prompts/ID.md` in the run's folder."""
+    repairs: int | None = None
+    """The trial that the reply should mend."""
+    reserved: Usage
+
+
+class CallEnded(Frozen):
+    """The reply is in the store, or there is none."""
+
+    record: Literal["reply"] = "reply"
+    trial: int
+    model: str
+    status: Literal["answered", "nothing", "failed", "lost"]
+    usage: Usage = Usage()
+    message: str = ""
+
+
+class JudgingStarted(Frozen):
+    record: Literal["judging"] = "judging"
+    trial: int
+    origin: str
+    level: Level
+
+
+class TrialJudged(Frozen):
+    record: Literal["trial"] = "trial"
+    trial: int
+    origin: str
+    level: Level
+    outcome: Outcome
+    stage: Stage
+    message: str
+    where: Where | None
+    mismatch: Mismatch | None
+    score: float | None
+    score_ci95: tuple[float, float] | None
+    best: bool
+    """The fastest correct kernel of the run so far."""
+    repeats: int | None = None
+    """The earlier trial with the same text, whose verdict this is."""
+    kernel: str
+    """Path of the kernel in the run's folder; empty when the reply held none."""
+    spent: Spent
+
+
+class Notice(Frozen):
+    """Something a person should know that is no verdict."""
+
+    record: Literal["notice"] = "notice"
+    message: str
+
+
+class Winner(Frozen):
+    trial: int
+    origin: str
+    kernel: str
+    score: float | None
+    score_ci95: tuple[float, float] | None
+    faster: bool
+    rechecked: bool
+    """Passed the full check under a fresh seed and was measured again."""
+    speedup: dict[str, float]
+    """Per baseline: weighted geometric mean over the workloads."""
+    timings: tuple[Timing, ...]
+
+
+class TuneResult(Frozen):
+    """The last record of `tune`."""
+
+    record: Literal["result"] = "result"
+    run: str
+    folder: str
+    operator: str
+    target: str
+    stop: StopReason
+    message: str = ""
+    winner: Winner | None
+    goal: float | None
+    goal_met: bool | None
+    outcomes: dict[str, int]
+    spent: Spent
+    budget: Budget
+    next: str
+    """The command to run next."""
+    exit_code: Literal[0, 1, 2, 130]
+
+
+TuneRecord = TuneStarted | CallStarted | CallEnded | JudgingStarted | TrialJudged | Notice | TuneResult
+
+
+# ---------------------------------------------------------------- check and bench
+
+
+class KernelReport(Frozen):
+    """The verdict on one kernel: what `check` and `bench` print."""
+
+    kernel: str
+    outcome: Outcome
+    stage: Stage
+    message: str
+    where: Where | None
+    mismatch: Mismatch | None
+    cases: int
+    verified: tuple[Region, ...]
+    timings: tuple[Timing, ...]
+    notes: tuple[str, ...]
+    reproduce: str
+
+    @classmethod
+    def of(cls, kernel: str, evaluation: Evaluation) -> KernelReport:
+        shared = {name: getattr(evaluation, name) for name in cls.model_fields if name != "kernel"}
+        return cls(kernel=kernel, **shared)
+
+
+class KernelReports(Frozen):
+    """`bench` of several kernels."""
+
+    kernels: tuple[KernelReport, ...]
+
+
+# ---------------------------------------------------------------- batch
+
+
+class BatchItem(Frozen):
+    """One operator of a suite, finished."""
+
+    record: Literal["item"] = "item"
+    name: str
+    ok: bool
+    run: str = ""
+    target: str = ""
+    score: float | None = None
+    score_ci95: tuple[float, float] | None = None
+    wanted: float | None = None
+    """The speed-up that the suite asks for."""
+    stop: StopReason | None = None
+    spent: Spent = Spent()
+    message: str = ""
+    """Why it is not ok."""
+
+
+class BatchResult(Frozen):
+    record: Literal["summary"] = "summary"
+    suite: str
+    items: int
+    ok: int
+    spent: Spent
+    exit_code: Literal[0, 1, 130]
+
+
+# ---------------------------------------------------------------- report and runs
+
+
+class WorkloadBest(Frozen):
+    """The best kernel's times on one workload."""
+
+    workload: str
+    median_ms: float
+    baselines: dict[str, float]
+    speedup: dict[str, float]
+    verdict: str
+
+
+class RunReport(Frozen):
+    """One run as the store knows it."""
+
+    run: str
+    created: str
+    """UTC, ISO 8601."""
+    operator: str
+    target: str
+    models: tuple[str, ...]
+    status: str
+    """running | killed | interrupted | failed | finished."""
+    stop: str
+    trials: int
+    outcomes: dict[str, int]
+    calls_lost: int
+    winner: int | None
+    score: float | None
+    score_ci95: tuple[float, float] | None
+    faster: bool
+    rechecked: bool
+    workloads: tuple[WorkloadBest, ...]
+    spent: Spent
+    folder: str
+
+
+class Reports(Frozen):
+    """What `report`, `runs list` and `runs show` print."""
+
+    runs: tuple[RunReport, ...]
+
+
+class RunRemoved(Frozen):
+    run: str
+    removed: bool
+
+
+class RunPath(Frozen):
+    run: str
+    path: str
+
+
+# ---------------------------------------------------------------- export and targets
+
+
+class Exported(Frozen):
+    run: str
+    package: str
+    """Folder of the written package."""
+
+
+class TargetRow(Frozen):
+    name: str
+    device: str
+    summary: str
+    usable: bool
+    """Present on this machine."""
+    message: str = ""
+    """Why it is not usable."""
+
+
+class Targets(Frozen):
+    targets: tuple[TargetRow, ...]
+
+
+def all_records() -> tuple[type[Frozen], ...]:
+    """Every record, in the order of this file."""
+    return tuple(
+        value
+        for value in globals().values()
+        if isinstance(value, type) and issubclass(value, Frozen) and value.__module__ == __name__
+    )
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """JSON schema of every record by name, field descriptions included."""
+    return {record.__name__: record.model_json_schema(mode="serialization") for record in all_records()}
