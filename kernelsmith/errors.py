@@ -39,7 +39,15 @@ class OperatorError(UsageError):
 
 
 class ProviderError(KernelsmithError):
-    """A proposer failed in a way that trying again at once will not mend."""
+    """A proposer failed in a way that trying again at once will not mend.
+
+    `billed`: the server may have done (and charged for) the work, as after a timeout; the budget then counts the call
+    at its reservation.
+    """
+
+    def __init__(self, message: str, hint: str = "", *, billed: bool = False) -> None:
+        super().__init__(message, hint)
+        self.billed = billed
 
 
 class StoreError(KernelsmithError):
