@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,14 @@ class Settings(Frozen):
             max_seconds=self.max_time if limited else DEFAULT_SECONDS,
             goal=self.goal,
         )
+
+
+def program_version() -> str:
+    """Of the installed distribution; `source` when run from a tree that is not installed."""
+    try:
+        return version("kernelsmith-tuner")
+    except PackageNotFoundError:
+        return "source"
 
 
 _IN_FILES = tuple(name for name in Settings.model_fields if name != "raise_errors")

@@ -1,0 +1,93 @@
+"""The store's schema as numbered steps. Step N brings a store from version N-1 to N; released steps never change.
+
+Called by store.py inside one transaction; the version is SQLite's own `user_version`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlite_utils import Database
+
+Step = Callable[[Database], None]
+
+
+def _m001_runs_calls_trials_evaluations(db: Database) -> None:
+    db.table("runs").create(
+        {
+            "id": str,
+            "created": str,
+            "version": str,
+            "operator": str,
+            "target": str,
+            "spec": str,
+            "status": str,
+            "stop": str,
+            "message": str,
+            "winner": int,
+            "seconds": float,
+        },
+        pk="id",
+        not_null={"created", "spec", "status", "seconds"},
+    )
+    db.table("calls").create(
+        {
+            "id": int,
+            "run": str,
+            "number": int,
+            "model": str,
+            "prompt": str,
+            "parents": str,
+            "repairs": int,
+            "status": str,
+            "reserved": str,
+            "usage": str,
+            "reply": str,
+            "complete": int,
+            "message": str,
+            "created": str,
+            "settled": str,
+        },
+        pk="id",
+        foreign_keys=[("run", "runs", "id")],
+        not_null={"run", "number", "model", "status", "reserved", "usage"},
+    )
+    db.table("calls").create_index(["run", "number"], unique=True)
+    db.table("trials").create(
+        {
+            "run": str,
+            "number": int,
+            "call": int,
+            "candidate": str,
+            "source": str,
+            "origin": str,
+            "parents": str,
+            "repairs": int,
+            "repeats": int,
+            "created": str,
+        },
+        pk=("run", "number"),
+        foreign_keys=[("run", "runs", "id"), ("call", "calls", "id")],
+        not_null={"candidate", "source", "origin"},
+    )
+    db.table("evaluations").create(
+        {
+            "id": int,
+            "run": str,
+            "number": int,
+            "level": str,
+            "seed": int,
+            "outcome": str,
+            "score": float,
+            "evaluation": str,
+            "created": str,
+        },
+        pk="id",
+        foreign_keys=[("run", "runs", "id")],
+        not_null={"run", "number", "level", "outcome", "evaluation"},
+    )
+    db.table("evaluations").create_index(["run", "number"])
+
+
+STEPS: tuple[Step, ...] = (_m001_runs_calls_trials_evaluations,)
+"""In order; the length is the version that this program writes."""

@@ -1,0 +1,194 @@
+"""What a run is: what was asked, what became of it, and its readable folder.
+
+    runs/<id>/run.json  prompts/<hash>.md  trials/001/{reply.md, kernel.py, evaluation.json, prompt.txt}  winner.py
+
+The folder is for people: kernelsmith writes it and reads nothing back, so the store alone decides. Seeds of inputs are
+never written here, because a `command:` agent can read it. Called by store.py.
+"""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+
+from kernelsmith.model import (
+    Budget,
+    Candidate,
+    Evaluation,
+    Frozen,
+    Level,
+    OperatorInfo,
+    OperatorRef,
+    Prompt,
+    Spent,
+    StopReason,
+    Trial,
+    Usage,
+)
+
+
+class RunStatus(StrEnum):
+    RUNNING = "running"
+    """Or killed: then nobody holds its lock."""
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    FINISHED = "finished"
+
+
+class CallStatus(StrEnum):
+    INTENT = "intent"
+    """About to be made or in flight; counted at its reservation."""
+    ANSWERED = "answered"
+    NOTHING = "nothing"
+    """The proposer had nothing more to try."""
+    FAILED = "failed"
+    LOST = "lost"
+    """In flight when the process died: charged at its reservation, since the provider charges too."""
+
+
+class RunSpec(Frozen):
+    """What was asked; never changes except for the budget of a resumed run."""
+
+    operator: OperatorRef
+    info: OperatorInfo
+    target: str
+    models: tuple[str, ...]
+    budget: Budget
+    width: int = 2
+    seed: int
+    """Root of all seeds of inputs; in the store only."""
+    start: str = ""
+    """Text of the `--start` kernel."""
+    hint: str = ""
+    """Text of the `--hint` file."""
+
+
+class Run(Frozen):
+    id: str
+    created: str
+    """UTC, ISO 8601."""
+    version: str
+    """Of kernelsmith."""
+    spec: RunSpec
+    status: RunStatus
+    stop: StopReason | None = None
+    message: str = ""
+    winner: int | None = None
+    """Number of the winning trial."""
+    seconds: float = 0.0
+    """Wall seconds over all sessions."""
+
+
+class Call(Frozen):
+    """One call of a model. The row exists before the call is made."""
+
+    number: int
+    """Of the trial that it is to become."""
+    model: str
+    prompt: str
+    parents: tuple[str, ...] = ()
+    repairs: int | None = None
+    status: CallStatus = CallStatus.INTENT
+    reserved: Usage
+    usage: Usage = Usage()
+    reply: str = ""
+    complete: bool = True
+    message: str = ""
+
+
+class Verdict(Frozen):
+    """One evaluation of a trial; the latest is the one that counts."""
+
+    level: Level
+    seed: int
+    evaluation: Evaluation
+
+
+class TrialRecord(Frozen):
+    """A proposal with a number; unjudged while `verdict` is None."""
+
+    number: int
+    candidate: Candidate
+    repairs: int | None = None
+    """The trial that this one mends."""
+    repeats: int | None = None
+    """The earlier trial with the same text."""
+    verdict: Verdict | None = None
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        return self.verdict.evaluation if self.verdict else None
+
+    @property
+    def rechecked(self) -> bool:
+        return self.verdict is not None and self.verdict.level is Level.FULL
+
+    def trial(self) -> Trial:
+        return Trial(number=self.number, candidate=self.candidate, evaluation=self.evaluation)
+
+
+def spent(calls: tuple[Call, ...], trials: tuple[TrialRecord, ...], seconds: float) -> Spent:
+    """What a run has used: settled calls at their cost, calls in flight at their reservation.
+
+    A trial is a call that was (or may have been) answered, or a kernel that needed no call; lost calls count.
+    """
+    counted = {c.number for c in calls if c.status in (CallStatus.INTENT, CallStatus.ANSWERED, CallStatus.LOST)}
+    flying = [c.reserved for c in calls if c.status is CallStatus.INTENT]
+    return Spent(
+        trials=len(counted | {t.number for t in trials}),
+        usage=sum((c.usage for c in calls), Usage()),
+        reserved_usd=sum((r.usd for r in flying), Decimal(0)),
+        reserved_tokens=sum(r.tokens for r in flying),
+        seconds=seconds,
+    )
+
+
+class Folder:
+    """The readable files of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def trial(self, number: int) -> Path:
+        return self.path / "trials" / f"{number:03d}"
+
+    def kernel(self, number: int) -> Path:
+        return self.trial(number) / "kernel.py"
+
+    @property
+    def winner(self) -> Path:
+        return self.path / "winner.py"
+
+    def describe(self, run: Run) -> None:
+        shown = run.model_dump_json(indent=2, exclude={"spec": {"seed": True, "info": {"source"}}})
+        write(self.path / "run.json", shown + "\n")
+
+    def prompt(self, number: int, prompt: Prompt) -> None:
+        text = f"<!-- system -->\n{prompt.system}\n\n<!-- user -->\n{prompt.user}\n"
+        target = self.path / "prompts" / f"{prompt.id}.md"
+        if not target.exists():
+            write(target, text)
+        write(self.trial(number) / "prompt.txt", f"prompts/{prompt.id}.md\n")
+
+    def reply(self, number: int, text: str) -> None:
+        write(self.trial(number) / "reply.md", text)
+
+    def candidate(self, record: TrialRecord) -> None:
+        if record.candidate.source:
+            write(self.kernel(record.number), record.candidate.source)
+
+    def evaluation(self, number: int, evaluation: Evaluation) -> None:
+        write(self.trial(number) / "evaluation.json", evaluation.model_dump_json(indent=2) + "\n")
+
+
+def write(path: Path, text: str) -> None:
+    """Whole or not at all: a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(text, encoding="utf-8", errors="replace")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
