@@ -55,14 +55,18 @@ class Channel:
         self._max_fds = max_fds
 
     @classmethod
-    def pair(cls) -> tuple[Channel, Channel]:
-        """Two connected ends: the judge's, which accepts no descriptors, and the child's."""
+    def pair(cls, *, max_fds: int = 0) -> tuple[Channel, Channel]:
+        """Two connected ends: the judge's, which accepts no more than `max_fds` descriptors, and the child's."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        return cls(ours, max_fds=0), cls(theirs)
+        return cls(ours, max_fds=max_fds), cls(theirs)
 
     def fileno(self) -> int:
         """The socket's descriptor, for `poll`."""
         return self._socket.fileno()
+
+    def refuse_fds(self) -> None:
+        """From here on, a frame that carries descriptors breaks the protocol."""
+        self._max_fds = 0
 
     def close(self) -> None:
         """Close the socket; safe to call twice."""

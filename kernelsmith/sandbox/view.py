@@ -1,0 +1,109 @@
+"""The file tree that confined processes see: a new, read-only root holding only what running kernels takes.
+
+Invariant: outside its own scratch a child finds system libraries and tools, the interpreter with its packages, and
+what the caller listed; homes, /tmp, /var, /run and every secret in them are not denied but absent. Since the folders
+are bound one by one, an interpreter below a 0700 home is reachable while the rest of that home is not. confine.py
+builds it once per zygote; where mounts are not allowed, the same list becomes Landlock's.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kernelsmith.sandbox import linux
+
+SCRATCH = "/scratch"
+WARM = "/warm"
+_SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store"),
+    *("/opt/rocm*", "/opt/nvidia", "/opt/intel", "/opt/hpcx"),
+    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime"),
+    *("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/OpenCL"),
+    *("/sys/devices/system", "/sys/class/kfd", "/sys/class/drm", "/sys/bus/pci/devices", "/sys/module/nvidia"),
+)
+_DEVICES = (
+    *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
+    *("/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/kfd", "/dev/dri/renderD*"),
+    *("/dev/davinci*", "/dev/devmm_svm", "/dev/hisi_hdc"),
+)
+_TOOLKITS = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
+
+
+@dataclass(frozen=True)
+class Paths:
+    """What may be read and executed, and which device nodes may be used: absolute, existing, real paths included."""
+
+    read: tuple[str, ...]
+    devices: tuple[str, ...]
+
+
+def needed(package: str, extra: Sequence[str]) -> Paths:
+    """The paths for this interpreter, this package (its folder) and the caller's `extra` ones.
+
+    An import path that merely holds the package, such as a checkout, is left out: it may hold anything.
+    """
+    imports = [entry for entry in sys.path if entry and entry != os.path.dirname(package)]
+    toolkits = [folder for name in _TOOLKITS for folder in os.environ.get(name, "").split(":") if folder]
+    listed = [*_expand(_SYSTEM), sys.prefix, sys.base_prefix, *imports, package, *toolkits, *extra]
+    nodes = [*_expand(_DEVICES), *extra]
+    return Paths(
+        read=outermost(path for path in listed if not _is_device(path)),
+        devices=tuple(dict.fromkeys(path for path in nodes if _is_device(path))),
+    )
+
+
+def outermost(paths: Iterable[str]) -> tuple[str, ...]:
+    """Existing paths, each with the real path behind it, sorted, without those inside another one of them."""
+    both = {form for path in paths for form in (os.path.abspath(path), os.path.realpath(path)) if os.path.exists(form)}
+    both.discard("/")  # "everything" is not a list of what is needed
+    kept: list[str] = []
+    for path in sorted(both):
+        if not any(path.startswith(f"{folder}/") for folder in kept):
+            kept.append(path)
+    return tuple(kept)
+
+
+def build(base: str, paths: Paths) -> None:
+    """Mount the view at `base`, an empty folder, and make it the root of this process's own mount namespace."""
+    linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
+    linux.mount("tmpfs", base, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
+    for path in (*paths.read, *paths.devices):
+        _place(base, path)
+    for folder in (SCRATCH, WARM, "/proc", "/dev"):
+        os.makedirs(base + folder, exist_ok=True)
+    os.symlink(SCRATCH, f"{base}/dev/shm")  # POSIX semaphores and shared memory land in the child's own scratch
+    os.symlink("/proc/self/fd", f"{base}/dev/fd")
+    linux.mount_readonly(base)
+    # After it: the user namespace is mapped through /proc, and a child may mount its own only where one is whole.
+    linux.mount("/proc", f"{base}/proc", None, linux.MS_BIND | linux.MS_REC)
+    linux.enter_root(base)
+
+
+def _place(base: str, path: str) -> None:
+    """Show `path` at the same place in the view; links stay links, what they lead to is listed as well."""
+    target = base + path
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    if os.path.islink(path):
+        os.symlink(os.readlink(path), target)
+        return
+    if os.path.isdir(path):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    linux.mount(path, target, None, linux.MS_BIND | linux.MS_REC)
+
+
+def _expand(patterns: Iterable[str]) -> list[str]:
+    return [path for pattern in patterns for path in glob.glob(pattern)]
+
+
+def _is_device(path: str) -> bool:
+    try:
+        return stat.S_ISCHR(os.stat(path).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,240 @@
+"""The judge's eye on confined children: one thread that drains their logs, samples what they use and sees them end.
+
+Invariant: a child that goes over a limit is killed whether or not anybody waits for it, the first reason to end it is
+the one reported, and `Watched.exit` is set exactly once, after its whole tree is gone and every descriptor is closed.
+zygote.py registers children here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+
+from kernelsmith.sandbox import usage
+from kernelsmith.sandbox.limits import Ending, Exit, Limits
+from kernelsmith.sandbox.protocol import Channel, ProtocolError
+
+_SAMPLE_SECONDS = 0.02
+_DISK_SECONDS = 0.1  # walking a scratch folder that is not a mount of its own costs more than asking one
+_LOG_TAIL = 64 << 10
+_READ = 64 << 10
+_PRINTABLE = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the zygote handed over for one child."""
+
+    pid: int  # in the judge's pid namespace
+    pidfd: int
+    status: Channel
+    log_fd: int
+    scratch_fd: int  # the child's own file system, or its folder
+    scratch: str  # folder to remove at the end; empty where it is a mount that goes with the child
+    own_pids: bool
+    zygote_pid: int
+    inherited_bytes: int  # what the fork had before it ran anything
+    started: float
+
+
+class Watched:
+    """One child under observation. Thread-safe."""
+
+    def __init__(self, facts: Facts, limits: Limits) -> None:
+        self.facts = facts
+        self.limits = limits
+        self.exit: Exit | None = None
+        self.logged = 0  # bytes printed so far
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._reason: Ending | None = None
+        self._log = bytearray()
+        self._peak = 0
+        self._next_disk = 0.0
+
+    def stop(self, reason: Ending) -> None:
+        """Kill the whole tree for this reason, unless there was another one before or it has ended."""
+        with self._lock:
+            if self.exit is not None:
+                return
+            self._reason = self._reason or reason
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself, which `finish` will see
+                signal.pidfd_send_signal(self.facts.pidfd, signal.SIGKILL)
+
+    def wait(self, seconds: float) -> Exit | None:
+        """The exit, once there is one within that time."""
+        self._ended.wait(seconds)
+        return self.exit
+
+    def drain(self) -> None:
+        """Take what the child has printed; too much of it ends the child."""
+        with contextlib.suppress(BlockingIOError):
+            while self.logged <= self.limits.log_bytes and (data := os.read(self.facts.log_fd, _READ)):
+                self.logged += len(data)
+                self._log += data
+                del self._log[:-_LOG_TAIL]
+        if self.logged > self.limits.log_bytes:
+            self.stop(Ending.LOG_FLOOD)
+
+    def sample(self, now: float) -> None:
+        """Hold what the tree uses against its limits."""
+        if now - self.facts.started > self.limits.seconds:
+            self.stop(Ending.TIMEOUT)
+        pids = self._tree()
+        used = usage.resident_bytes(pids) - self.facts.inherited_bytes
+        if used > self.limits.memory_bytes and len(pids) > 1:
+            # Several forks share the zygote's pages, and each counts them all.
+            used = usage.proportional_bytes(pids) or used
+        self._peak = max(self._peak, used)
+        if self._peak > self.limits.memory_bytes:
+            self.stop(Ending.MEMORY)
+        if not self.facts.own_pids and usage.tasks(pids) > self.limits.processes:
+            self.stop(Ending.PROCESSES)
+        if self._disk_full(now):
+            self.stop(Ending.DISK)
+
+    def finish(self, code: int | None) -> None:
+        """The zygote said how the child ended (`code`, a wait status), or died itself (None)."""
+        if code is None and not self.facts.own_pids:
+            self._kill_group()
+        self.drain()
+        with self._lock:
+            ending, status, name = self._judge(code)
+            os.close(self.facts.pidfd)
+            os.close(self.facts.log_fd)
+            os.close(self.facts.scratch_fd)
+            self.facts.status.close()
+            if self.facts.scratch:
+                remove_tree(self.facts.scratch)
+            log = bytes(self._log).decode(errors="replace").translate(_PRINTABLE)
+            self.exit = Exit(ending, status, name, log, self._peak, time.monotonic() - self.facts.started)
+        self._ended.set()
+
+    def _judge(self, code: int | None) -> tuple[Ending, int | None, str | None]:
+        """How it ended, its exit status, its signal."""
+        if code is None:
+            return self._reason or Ending.LOST, None, None
+        number = os.WTERMSIG(code) if os.WIFSIGNALED(code) else None
+        if number is None:
+            natural, status, name = Ending.EXITED, os.WEXITSTATUS(code), None
+        else:
+            natural, status, name = Ending.SIGNALLED, None, _signal_name(number)
+        if self._reason is Ending.KILLED and number != signal.SIGKILL:
+            return natural, status, name  # it was faster than our wish to end it
+        return self._reason or natural, status, name
+
+    def _tree(self) -> list[int]:
+        if self.facts.own_pids:
+            return [self.facts.pid, *usage.descendants(self.facts.pid)]
+        # Orphans become the zygote's children, but stay in the child's process group.
+        family = usage.descendants(self.facts.zygote_pid)
+        return [pid for pid in family if usage.group_of(pid) == self.facts.pid]
+
+    def _disk_full(self, now: float) -> bool:
+        if not self.facts.scratch:
+            left = os.fstatvfs(self.facts.scratch_fd)
+            return left.f_bfree == 0 or left.f_ffree == 0
+        if now < self._next_disk:
+            return False
+        self._next_disk = now + _DISK_SECONDS
+        return usage.disk_bytes(self.facts.scratch) > self.limits.scratch_bytes
+
+    def _kill_group(self) -> None:
+        """After the zygote's death nobody keeps the number of the group taken: signal only what is still in it."""
+        for entry in os.listdir("/proc"):
+            if entry.isdigit() and usage.group_of(int(entry)) == self.facts.pid:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(int(entry), signal.SIGKILL)
+
+
+class Watcher:
+    """The thread. Children are added from any thread; `close` returns when it has ended."""
+
+    def __init__(self) -> None:
+        self._watched: dict[int, Watched] = {}  # by descriptor: each child under its status channel and its log
+        self._new: list[Watched] = []
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._closing = False
+        self._poll = select.poll()
+        self._poll.register(self._wake, select.POLLIN)
+        self._thread = threading.Thread(target=self._run, name="kernelsmith-watcher", daemon=True)
+        self._thread.start()
+
+    def add(self, watched: Watched) -> None:
+        """Watch this child from now on."""
+        self._new.append(watched)
+        os.eventfd_write(self._wake, 1)
+
+    def close(self) -> None:
+        """End the thread; all children must have ended."""
+        self._closing = True
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        os.close(self._wake)
+
+    def _run(self) -> None:
+        next_sample = 0.0
+        while not self._closing or self._watched:
+            wait = max(0.0, next_sample - time.monotonic()) * 1000 if self._watched else None
+            for fd, _ in self._poll.poll(wait):
+                self._handle(fd)
+            now = time.monotonic()
+            if now >= next_sample:
+                for watched in set(self._watched.values()):
+                    watched.sample(now)
+                next_sample = now + _SAMPLE_SECONDS
+
+    def _handle(self, fd: int) -> None:
+        if fd == self._wake:
+            os.eventfd_read(fd)
+            while self._new:
+                watched = self._new.pop()
+                for own in (watched.facts.status.fileno(), watched.facts.log_fd):
+                    self._watched[own] = watched
+                    self._poll.register(own, select.POLLIN)
+        elif (known := self._watched.get(fd)) is None:
+            return  # ended while this round of events was being handled
+        elif fd == known.facts.status.fileno():
+            self._end(known)
+        else:
+            self._drain(known)
+
+    def _drain(self, watched: Watched) -> None:
+        before = watched.logged
+        watched.drain()
+        if watched.logged == before or watched.logged > watched.limits.log_bytes:  # the end of the log, or enough of it
+            self._forget(watched.facts.log_fd)
+
+    def _end(self, watched: Watched) -> None:
+        code: int | None = None
+        with contextlib.suppress(ProtocolError, TimeoutError):  # the zygote died: no status will come
+            said = json.loads(watched.facts.status.receive(time.monotonic() + 1).payload)
+            code = int(said["status"])
+        self._forget(watched.facts.status.fileno())
+        self._forget(watched.facts.log_fd)
+        watched.finish(code)
+
+    def _forget(self, fd: int) -> None:
+        if self._watched.pop(fd, None) is not None:
+            self._poll.unregister(fd)
+
+
+def remove_tree(folder: str) -> None:
+    """Remove a folder that a hostile process filled: any depth, any modes, no links followed."""
+    if subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False).returncode:
+        subprocess.run(["chmod", "-R", "u+rwX", "--", folder], stderr=subprocess.DEVNULL, check=False)
+        subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
