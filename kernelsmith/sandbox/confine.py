@@ -17,8 +17,9 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
-from kernelsmith.sandbox import landlock, linux, seccomp, view
+from kernelsmith.sandbox import landlock, linux, seccomp, usage, view
 from kernelsmith.sandbox.limits import Layer, Layers, Limits
 
 NOBODY = 65534
@@ -104,8 +105,8 @@ def confine(world: World, limits: Limits, scratch: str) -> bool:
 
     Order matters: mounts need the zygote's user namespace; the process count starts anew only in the fork's own.
     """
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # a wish, not a layer
-        file.write("1000")
+    with contextlib.suppress(OSError):  # a wish, not a layer
+        Path("/proc/self/oom_score_adj").write_text("1000")
     fresh_proc = False
     if world.layers.mount_namespace:
         linux.unshare(linux.CLONE_NEWNS)
@@ -149,8 +150,7 @@ def _isolate(world: World, flags: int, fresh_proc: bool) -> World:
     uid, gid = os.getuid(), os.getgid()
     linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS | linux.CLONE_NEWPID | flags)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-        with open(f"/proc/self/{name}", "w") as file:
-            file.write(text)
+        Path(f"/proc/self/{name}").write_text(text)
     if not root:
         view.build(world.setup.base, world.paths)
     if pid := os.fork():
@@ -178,7 +178,7 @@ def _enter_plain(world: World) -> World:
     """Without namespaces: another user if we are root, and one place that adopts every orphan."""
     changed = _leave_root()
     linux.become_subreaper()
-    os.makedirs(world.warm, exist_ok=True)
+    Path(world.warm).mkdir(exist_ok=True)
     layers = replace(world.layers, uid=os.getuid(), other_uid=changed)
     return replace(world, layers=layers, seccomp=filter_for(layers) if layers.seccomp else b"")
 
@@ -222,7 +222,7 @@ def _in_fork(work: Callable[[], str]) -> str:
         finally:
             os._exit(0)
     os.close(writer)
-    with open(reader, "rb") as file:
+    with os.fdopen(reader, "rb") as file:
         said = file.read().decode(errors="replace")
     os.waitpid(pid, 0)
     if not said.startswith("+"):
@@ -266,10 +266,10 @@ def _move_home(scratch: str, limits: Limits) -> None:
 def _tasks_of(uid: int) -> int:
     """Threads of all processes of a user, for the kernel counts them together."""
     tasks = 0
-    for entry in os.scandir("/proc"):
+    for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):  # it may end while we look
             if entry.name.isdigit() and entry.stat().st_uid == uid:
-                tasks += len(os.listdir(f"{entry.path}/task"))
+                tasks += usage.tasks([int(entry.name)])
     return tasks
 
 
@@ -279,6 +279,8 @@ def _noting(world: World, note: str) -> World:
 
 def check_reachable(world: World) -> None:
     """Raise OSError naming a folder of the interpreter that the zygote's user cannot read."""
-    for folder in (os.path.dirname(os.__file__), world.setup.package, *world.setup.path, sys.prefix):
+    for folder in (str(Path(os.__file__).parent), world.setup.package, *world.setup.path, sys.prefix):
         if not os.access(folder, os.R_OK | os.X_OK):
-            raise OSError(13, f"uid {os.getuid()} cannot read {folder}, which the interpreter needs")
+            raise OSError(
+                13, f"uid {os.getuid()} cannot read {folder}: move it out of a private home, or allow namespaces"
+            )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from pathlib import Path
 
 
 def descendants(pid: int) -> list[int]:
@@ -18,9 +19,8 @@ def descendants(pid: int) -> list[int]:
         parent = unseen.pop()
         children: list[int] = []
         with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{parent}/task"):
-                with open(f"/proc/{parent}/task/{task}/children", "rb") as file:
-                    children += map(int, file.read().split())
+            for task in Path(f"/proc/{parent}/task").iterdir():
+                children += map(int, (task / "children").read_bytes().split())
         found += children
         unseen += children
     return found
@@ -39,7 +39,7 @@ def tasks(pids: list[int]) -> int:
     count = 0
     for pid in pids:
         with contextlib.suppress(OSError):
-            count += len(os.listdir(f"/proc/{pid}/task"))
+            count += sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
     return count
 
 
@@ -56,8 +56,8 @@ def proportional_bytes(pids: list[int]) -> int:
 
 def _kilobytes(path: str, names: tuple[bytes, ...]) -> int:
     total = 0
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        for line in file:
+    with contextlib.suppress(OSError):
+        for line in Path(path).read_bytes().splitlines():
             if line.startswith(names):
                 total += int(line.split()[1])
     return total

@@ -8,12 +8,12 @@ builds it once per zygote; where mounts are not allowed, the same list becomes L
 
 from __future__ import annotations
 
-import glob
 import os
 import stat
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from kernelsmith.sandbox import linux
 
@@ -47,7 +47,7 @@ def needed(package: str, extra: Sequence[str]) -> Paths:
 
     An import path that merely holds the package, such as a checkout, is left out: it may hold anything.
     """
-    imports = [entry for entry in sys.path if entry and entry != os.path.dirname(package)]
+    imports = [entry for entry in sys.path if entry and entry != str(Path(package).parent)]
     toolkits = [folder for name in _TOOLKITS for folder in os.environ.get(name, "").split(":") if folder]
     listed = [*_expand(_SYSTEM), sys.prefix, sys.base_prefix, *imports, package, *toolkits, *extra]
     nodes = [*_expand(_DEVICES), *extra]
@@ -59,10 +59,10 @@ def needed(package: str, extra: Sequence[str]) -> Paths:
 
 def outermost(paths: Iterable[str]) -> tuple[str, ...]:
     """Existing paths, each with the real path behind it, sorted, without those inside another one of them."""
-    both = {form for path in paths for form in (os.path.abspath(path), os.path.realpath(path)) if os.path.exists(form)}
-    both.discard("/")  # "everything" is not a list of what is needed
+    forms = {str(form) for path in paths for form in (Path(path).absolute(), Path(path).resolve()) if form.exists()}
+    forms.discard("/")  # "everything" is not a list of what is needed
     kept: list[str] = []
-    for path in sorted(both):
+    for path in sorted(forms):
         if not any(path.startswith(f"{folder}/") for folder in kept):
             kept.append(path)
     return tuple(kept)
@@ -75,9 +75,9 @@ def build(base: str, paths: Paths) -> None:
     for path in (*paths.read, *paths.devices):
         _place(base, path)
     for folder in (SCRATCH, WARM, "/proc", "/dev"):
-        os.makedirs(base + folder, exist_ok=True)
-    os.symlink(SCRATCH, f"{base}/dev/shm")  # POSIX semaphores and shared memory land in the child's own scratch
-    os.symlink("/proc/self/fd", f"{base}/dev/fd")
+        Path(base + folder).mkdir(exist_ok=True)
+    Path(f"{base}/dev/shm").symlink_to(SCRATCH)  # POSIX semaphores and shared memory land in the child's own scratch
+    Path(f"{base}/dev/fd").symlink_to("/proc/self/fd")
     linux.mount_readonly(base)
     # After it: the user namespace is mapped through /proc, and a child may mount its own only where one is whole.
     linux.mount("/proc", f"{base}/proc", None, linux.MS_BIND | linux.MS_REC)
@@ -86,24 +86,24 @@ def build(base: str, paths: Paths) -> None:
 
 def _place(base: str, path: str) -> None:
     """Show `path` at the same place in the view; links stay links, what they lead to is listed as well."""
-    target = base + path
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    if os.path.islink(path):
-        os.symlink(os.readlink(path), target)
+    source, target = Path(path), Path(base + path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_symlink():
+        target.symlink_to(source.readlink())
         return
-    if os.path.isdir(path):
-        os.makedirs(target, exist_ok=True)
+    if source.is_dir():
+        target.mkdir(exist_ok=True)
     else:
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-    linux.mount(path, target, None, linux.MS_BIND | linux.MS_REC)
+        target.touch()
+    linux.mount(path, str(target), None, linux.MS_BIND | linux.MS_REC)
 
 
 def _expand(patterns: Iterable[str]) -> list[str]:
-    return [path for pattern in patterns for path in glob.glob(pattern)]
+    return [path for pattern in patterns for path in map(str, Path("/").glob(pattern[1:]))]
 
 
 def _is_device(path: str) -> bool:
     try:
-        return stat.S_ISCHR(os.stat(path).st_mode)
+        return stat.S_ISCHR(Path(path).stat().st_mode)
     except OSError:
         return False

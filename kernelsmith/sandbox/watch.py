@@ -16,6 +16,7 @@ import subprocess
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.limits import Ending, Exit, Limits
@@ -148,10 +149,10 @@ class Watched:
 
     def _kill_group(self) -> None:
         """After the zygote's death nobody keeps the number of the group taken: signal only what is still in it."""
-        for entry in os.listdir("/proc"):
-            if entry.isdigit() and usage.group_of(int(entry)) == self.facts.pid:
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and usage.group_of(int(entry.name)) == self.facts.pid:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(int(entry), signal.SIGKILL)
+                    os.kill(int(entry.name), signal.SIGKILL)
 
 
 class Watcher:

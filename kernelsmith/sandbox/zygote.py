@@ -43,10 +43,10 @@ _GRACE_SECONDS = 1.0
 # The package is loaded from its own folder, so that no neighbour of it enters the import path.
 _BOOT = """
 import importlib.util, sys
-folder = sys.argv[2]
-spec = importlib.util.spec_from_file_location("kernelsmith", folder + "/__init__.py", submodule_search_locations=[folder])
-sys.modules["kernelsmith"] = package = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(package)
+home = sys.argv[2]
+spec = importlib.util.spec_from_file_location("kernelsmith", home + "/__init__.py", submodule_search_locations=[home])
+sys.modules["kernelsmith"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["kernelsmith"])
 from kernelsmith.sandbox.server import main
 main(int(sys.argv[1]))
 """
@@ -343,7 +343,7 @@ class _Wires:
         return self._pidfd
 
     def receive_birth(self) -> int:
-        """A descriptor of the child's scratch, from the child itself: it is confined, and runs the role from here on."""
+        """A descriptor of the scratch, from the child itself: it is confined, and runs the role from here on."""
         try:
             frame = self.channel.receive(self._deadline)
         except PeerGoneError as error:
