@@ -1,0 +1,350 @@
+// What every generated kernel starts with. KS_W (float32 lanes) and KS_SPLAT(s) ({s, s, ...}) are defined above this text,
+// KS_AVX512 and KS_F16C where the level has them. No headers: they cost more to compile than most kernels.
+//
+// A tensor's elements travel KS_W at a time, whatever their size. Predicates are vi32 with 0 or -1 in each lane; fp16 and
+// bf16 travel as float32 and are rounded after every operation. Scalars and vectors share function names.
+
+#define KS_INLINE static inline __attribute__((always_inline))
+#define KS_LANES _Pragma("GCC unroll 1") for (int l = 0; l < KS_W; ++l)
+
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long u64;
+typedef float f32;
+typedef double f64;
+
+#define KS_VECTOR(T)                                                        \
+  typedef T v##T __attribute__((vector_size(sizeof(T) * KS_W)));            \
+  typedef T a##T __attribute__((may_alias, aligned(1)));                    \
+  typedef T w##T __attribute__((vector_size(sizeof(T) * KS_W), may_alias, aligned(1)));
+KS_VECTOR(i8) KS_VECTOR(i16) KS_VECTOR(i32) KS_VECTOR(i64)
+KS_VECTOR(u8) KS_VECTOR(u16) KS_VECTOR(u32) KS_VECTOR(u64)
+KS_VECTOR(f32) KS_VECTOR(f64)
+
+template <class V, class T> KS_INLINE V ks_splat(T s) { return V KS_SPLAT(s); }
+
+template <class V> KS_INLINE V ks_iota() {
+  V r;
+  for (int l = 0; l < KS_W; ++l) r[l] = l;
+  return r;
+}
+
+// start + stride * lane, wrapping
+KS_INLINE vi32 ks_ramp(i32 start, i32 stride) {
+  return (vi32)(ks_splat<vu32>((u32)start) + ks_iota<vu32>() * ks_splat<vu32>((u32)stride));
+}
+KS_INLINE vi64 ks_ramp(i64 start, i64 stride) {
+  return (vi64)(ks_splat<vu64>((u64)start) + ks_iota<vu64>() * ks_splat<vu64>((u64)stride));
+}
+
+// ---- predicates ----
+
+template <class M> KS_INLINE vi32 ks_mask(M m) { return __builtin_convertvector(m, vi32); }
+KS_INLINE vi32 ks_mask(vi32 m) { return m; }
+KS_INLINE bool ks_mask(bool m) { return m; }
+template <class T> KS_INLINE T ks_select(vi32 m, T a, T b) {
+  return __builtin_convertvector(m, decltype(a < b)) ? a : b;
+}
+KS_INLINE vf32 ks_select(vi32 m, vf32 a, vf32 b) { return m ? a : b; }
+KS_INLINE vi32 ks_select(vi32 m, vi32 a, vi32 b) { return m ? a : b; }
+template <class T> KS_INLINE T ks_select(bool m, T a, T b) { return m ? a : b; }
+KS_INLINE vi32 ks_not(vi32 m) { return ~m; }
+KS_INLINE bool ks_not(bool m) { return !m; }
+KS_INLINE vi32 ks_first(i64 count) {
+  i32 c = count < 0 ? 0 : count > KS_W ? KS_W : (i32)count;
+  return ks_iota<vi32>() < ks_splat<vi32>(c);
+}
+KS_INLINE bool ks_any(vi32 m) {
+  i32 any = 0;
+  for (int l = 0; l < KS_W; ++l) any |= m[l];
+  return any != 0;
+}
+
+// ---- 16-bit floats ----
+
+KS_INLINE f32 ks_f32_of(u32 bits) { f32 r; __builtin_memcpy(&r, &bits, 4); return r; }
+KS_INLINE u32 ks_bits_of(f32 x) { u32 r; __builtin_memcpy(&r, &x, 4); return r; }
+KS_INLINE f64 ks_f64_of(u64 bits) { f64 r; __builtin_memcpy(&r, &bits, 8); return r; }
+KS_INLINE u64 ks_bits_of(f64 x) { u64 r; __builtin_memcpy(&r, &x, 8); return r; }
+
+KS_INLINE f32 ks_widen_bf16(u16 h) { return ks_f32_of((u32)h << 16); }
+KS_INLINE vf32 ks_widen_bf16(vu16 h) { return (vf32)(__builtin_convertvector(h, vu32) << 16); }
+KS_INLINE u16 ks_narrow_bf16(f32 x) {
+  u32 b = ks_bits_of(x);
+  return x != x ? (u16)((b >> 16) | 0x40) : (u16)((b + 0x7fff + ((b >> 16) & 1)) >> 16);
+}
+KS_INLINE vu16 ks_narrow_bf16(vf32 x) {
+  vu32 b = (vu32)x;
+  vu32 rounded = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
+  vu32 nan = (b >> 16) | 0x40;
+  return __builtin_convertvector((x != x) ? nan : rounded, vu16);
+}
+
+// IEEE binary16 by integer arithmetic, for levels without the conversion instructions.
+KS_INLINE f32 ks_widen_f16_soft(u16 h) {
+  u32 sign = (u32)(h & 0x8000) << 16, e = (h >> 10) & 31, m = h & 0x3ff;
+  if (e == 31) return ks_f32_of(sign | 0x7f800000 | (m ? (m << 13) | 0x400000 : 0));
+  if (e) return ks_f32_of(sign | ((e + 112) << 23) | (m << 13));
+  f32 tiny = (f32)m * 0x1p-24f;
+  return ks_f32_of(sign | ks_bits_of(tiny));
+}
+KS_INLINE u16 ks_narrow_f16_soft(f32 x) {
+  u32 b = ks_bits_of(x), sign = (b >> 16) & 0x8000, a = b & 0x7fffffff;
+  if (a > 0x7f800000) return (u16)(sign | 0x7e00 | ((a >> 13) & 0x1ff));
+  if (a >= 0x477ff000) return (u16)(sign | 0x7c00);
+  if (a < 0x38800000) return (u16)(sign | (ks_bits_of(ks_f32_of(a) + 0.5f) - 0x3f000000));
+  return (u16)(sign | ((a - 0x38000000 + 0xfff + ((a >> 13) & 1)) >> 13));
+}
+#if defined(KS_AVX512)
+KS_INLINE vf32 ks_widen_f16(vu16 h) { vf32 r; __asm__("vcvtph2ps %1, %0" : "=v"(r) : "v"(h)); return r; }
+KS_INLINE vu16 ks_narrow_f16(vf32 x) { vu16 r; __asm__("vcvtps2ph $0, %1, %0" : "=v"(r) : "v"(x)); return r; }
+#elif defined(KS_F16C)
+KS_INLINE vf32 ks_widen_f16(vu16 h) { vf32 r; __asm__("vcvtph2ps %1, %0" : "=x"(r) : "x"(h)); return r; }
+KS_INLINE vu16 ks_narrow_f16(vf32 x) { vu16 r; __asm__("vcvtps2ph $0, %1, %0" : "=x"(r) : "x"(x)); return r; }
+#else
+KS_INLINE vf32 ks_widen_f16(vu16 h) { vf32 r; KS_LANES r[l] = ks_widen_f16_soft(h[l]); return r; }
+KS_INLINE vu16 ks_narrow_f16(vf32 x) { vu16 r; KS_LANES r[l] = ks_narrow_f16_soft(x[l]); return r; }
+#endif
+KS_INLINE f32 ks_widen_f16(u16 h) { return ks_widen_f16_soft(h); }
+KS_INLINE u16 ks_narrow_f16(f32 x) { return ks_narrow_f16_soft(x); }
+
+template <class T> KS_INLINE T ks_round_f16(T x) { return ks_widen_f16(ks_narrow_f16(x)); }
+template <class T> KS_INLINE T ks_round_bf16(T x) { return ks_widen_bf16(ks_narrow_bf16(x)); }
+
+// float64 to float32 with the lost part kept in the last bit, so that a second rounding to 16 bits is exact
+KS_INLINE f32 ks_to_odd(f64 x) {
+  f32 r = (f32)x;
+  u32 b = ks_bits_of(r);
+  if (x == x && (f64)r != x && !(b & 1)) b += ((f64)r > x) == (x > 0) ? -1 : 1;
+  return ks_f32_of(b);
+}
+KS_INLINE vf32 ks_to_odd(vf64 x) { vf32 r; KS_LANES r[l] = ks_to_odd(x[l]); return r; }
+
+// ---- memory: contiguous, masked, gathered; one set per element type ----
+
+#define KS_SAME(x) (x)
+KS_INLINE vi32 ks_widen_i1(vu8 b) { return ks_mask(b != 0); }
+KS_INLINE bool ks_widen_i1(u8 b) { return b != 0; }
+KS_INLINE vu8 ks_narrow_i1(vi32 m) { return __builtin_convertvector(m & 1, vu8); }
+KS_INLINE u8 ks_narrow_i1(bool m) { return m; }
+
+#define KS_MEMORY(NAME, STORED, SCALAR, VECTOR, WIDEN, NARROW)                                              \
+  KS_INLINE SCALAR ks_get_##NAME(const char *p) { return WIDEN(*(const a##STORED *)p); }                    \
+  KS_INLINE void ks_put_##NAME(char *p, SCALAR x) { *(a##STORED *)p = NARROW(x); }                          \
+  KS_INLINE VECTOR ks_load_##NAME(const char *p) { return WIDEN((v##STORED)*(const w##STORED *)p); }        \
+  KS_INLINE void ks_store_##NAME(char *p, VECTOR x) { *(w##STORED *)p = NARROW(x); }                        \
+  KS_INLINE VECTOR ks_strided_##NAME(const char *p, i64 s) {                                                \
+    v##STORED r;                                                                                            \
+    KS_LANES r[l] = ((const a##STORED *)p)[s * l];                                                          \
+    return WIDEN(r);                                                                                        \
+  }                                                                                                         \
+  template <class O> KS_INLINE VECTOR ks_gather_##NAME(const char *p, O o) {                                \
+    v##STORED r;                                                                                            \
+    KS_LANES r[l] = ((const a##STORED *)p)[o[l]];                                                           \
+    return WIDEN(r);                                                                                        \
+  }                                                                                                         \
+  template <class O> KS_INLINE VECTOR ks_gather_##NAME(const char *p, O o, vi32 m, VECTOR other) {          \
+    v##STORED r = NARROW(other);                                                                            \
+    KS_LANES if (m[l]) r[l] = ((const a##STORED *)p)[o[l]];                                                 \
+    return WIDEN(r);                                                                                        \
+  }                                                                                                         \
+  template <class O> KS_INLINE void ks_scatter_##NAME(char *p, O o, VECTOR x) {                             \
+    v##STORED r = NARROW(x);                                                                                \
+    KS_LANES((a##STORED *)p)[o[l]] = r[l];                                                                  \
+  }                                                                                                         \
+  template <class O> KS_INLINE void ks_scatter_##NAME(char *p, O o, vi32 m, VECTOR x) {                     \
+    v##STORED r = NARROW(x);                                                                                \
+    KS_LANES if (m[l])((a##STORED *)p)[o[l]] = r[l];                                                        \
+  }
+
+#define KS_MASKED(NAME, STORED, VECTOR, WIDEN, NARROW)                                                      \
+  KS_INLINE VECTOR ks_load_##NAME(const char *p, vi32 m, VECTOR other) {                                    \
+    return ks_gather_##NAME(p, ks_iota<vi32>(), m, other);                                                  \
+  }                                                                                                         \
+  KS_INLINE void ks_store_##NAME(char *p, vi32 m, VECTOR x) { ks_scatter_##NAME(p, ks_iota<vi32>(), m, x); }
+
+KS_MEMORY(i1, u8, bool, vi32, ks_widen_i1, ks_narrow_i1)
+KS_MEMORY(i8, i8, i8, vi8, KS_SAME, KS_SAME)
+KS_MEMORY(i16, i16, i16, vi16, KS_SAME, KS_SAME)
+KS_MEMORY(i32, i32, i32, vi32, KS_SAME, KS_SAME)
+KS_MEMORY(i64, i64, i64, vi64, KS_SAME, KS_SAME)
+KS_MEMORY(f32, f32, f32, vf32, KS_SAME, KS_SAME)
+KS_MEMORY(f64, f64, f64, vf64, KS_SAME, KS_SAME)
+KS_MEMORY(f16, u16, f32, vf32, ks_widen_f16, ks_narrow_f16)
+KS_MEMORY(bf16, u16, f32, vf32, ks_widen_bf16, ks_narrow_bf16)
+KS_MASKED(i1, u8, vi32, ks_widen_i1, ks_narrow_i1)
+KS_MASKED(i8, i8, vi8, KS_SAME, KS_SAME)
+KS_MASKED(i16, i16, vi16, KS_SAME, KS_SAME)
+KS_MASKED(i64, i64, vi64, KS_SAME, KS_SAME)
+KS_MASKED(f64, f64, vf64, KS_SAME, KS_SAME)
+KS_MASKED(f16, u16, vf32, ks_widen_f16, ks_narrow_f16)
+KS_MASKED(bf16, u16, vf32, ks_widen_bf16, ks_narrow_bf16)
+#if defined(KS_AVX512)
+KS_INLINE vf32 ks_load_f32(const char *p, vi32 m, vf32 other) {
+  u16 k;
+  vf32 r = other;
+  __asm__("vpmovd2m %1, %0" : "=Yk"(k) : "v"(m));
+  __asm__("vmovups %2, %0%{%1%}" : "+v"(r) : "Yk"(k), "m"(*(const wf32 *)p));
+  return r;
+}
+KS_INLINE void ks_store_f32(char *p, vi32 m, vf32 x) {
+  u16 k;
+  __asm__("vpmovd2m %1, %0" : "=Yk"(k) : "v"(m));
+  __asm__("vmovups %2, %0%{%1%}" : "+m"(*(wf32 *)p) : "Yk"(k), "v"(x));
+}
+KS_INLINE vi32 ks_load_i32(const char *p, vi32 m, vi32 other) { return (vi32)ks_load_f32(p, m, (vf32)other); }
+KS_INLINE void ks_store_i32(char *p, vi32 m, vi32 x) { ks_store_f32(p, m, (vf32)x); }
+#else
+KS_MASKED(i32, i32, vi32, KS_SAME, KS_SAME)
+KS_MASKED(f32, f32, vf32, KS_SAME, KS_SAME)
+#endif
+
+// ---- integers: division by zero and overflow give a value, as on a GPU, instead of a signal ----
+
+template <class T> KS_INLINE T ks_divide(T a, T b) { return b == 0 ? (T)-1 : b == (T)-1 && (T)-1 < 0 ? (T)(0 - (u64)a) : (T)(a / b); }
+template <class T> KS_INLINE T ks_remainder(T a, T b) { return b == 0 ? a : b == (T)-1 && (T)-1 < 0 ? (T)0 : (T)(a % b); }
+template <class V> KS_INLINE V ks_vdivide(V a, V b) { V r; KS_LANES r[l] = ks_divide(a[l], b[l]); return r; }
+template <class V> KS_INLINE V ks_vremainder(V a, V b) { V r; KS_LANES r[l] = ks_remainder(a[l], b[l]); return r; }
+// A float64 quotient of two int32 never rounds up to the next integer, so truncation is exact.
+KS_INLINE vi32 ks_vdivide(vi32 a, vi32 b) {
+  vi32 safe = b == 0 ? ks_splat<vi32>(1) : b;
+  vf64 q = __builtin_convertvector(a, vf64) / __builtin_convertvector(safe, vf64);
+  return b == 0 ? ks_splat<vi32>(-1) : (vi32)__builtin_convertvector(__builtin_convertvector(q, vi64), vu32);
+}
+KS_INLINE vi32 ks_vremainder(vi32 a, vi32 b) {
+  return b == 0 ? a : (vi32)((vu32)a - (vu32)ks_vdivide(a, b) * (vu32)b);
+}
+KS_INLINE u32 ks_mulhi(u32 a, u32 b) { return (u32)((u64)a * b >> 32); }
+KS_INLINE u64 ks_mulhi(u64 a, u64 b) { return (u64)((unsigned __int128)a * b >> 64); }
+KS_INLINE vu32 ks_mulhi(vu32 a, vu32 b) {
+  return __builtin_convertvector(__builtin_convertvector(a, vu64) * __builtin_convertvector(b, vu64) >> 32, vu32);
+}
+KS_INLINE vu64 ks_mulhi(vu64 a, vu64 b) { vu64 r; KS_LANES r[l] = ks_mulhi((u64)a[l], (u64)b[l]); return r; }
+
+// ---- floats: maxnumf ignores NaN, maximumf hands it on and orders the zeros ----
+
+template <f64 F(f64)> KS_INLINE vf64 ks_each(vf64 x) { vf64 r; KS_LANES r[l] = F(x[l]); return r; }
+template <f64 F(f64, f64)> KS_INLINE vf64 ks_each(vf64 x, vf64 y) { vf64 r; KS_LANES r[l] = F(x[l], y[l]); return r; }
+KS_INLINE f32 ks_abs(f32 x) { return ks_f32_of(ks_bits_of(x) & 0x7fffffff); }
+KS_INLINE f64 ks_abs(f64 x) { return ks_f64_of(ks_bits_of(x) & ~(1ul << 63)); }
+KS_INLINE vf32 ks_abs(vf32 x) { return (vf32)((vu32)x & 0x7fffffffu); }
+KS_INLINE vf64 ks_abs(vf64 x) { return (vf64)((vu64)x & ~(1ul << 63)); }
+template <class T> KS_INLINE T ks_maxnum(T a, T b) { return ks_select(ks_mask(a > b) | ks_mask(b != b), a, b); }
+template <class T> KS_INLINE T ks_minnum(T a, T b) { return ks_select(ks_mask(a < b) | ks_mask(b != b), a, b); }
+KS_INLINE f32 ks_both(f32 a, f32 b) { return ks_f32_of(ks_bits_of(a) & ks_bits_of(b)); }
+KS_INLINE f64 ks_both(f64 a, f64 b) { return ks_f64_of(ks_bits_of(a) & ks_bits_of(b)); }
+KS_INLINE vf32 ks_both(vf32 a, vf32 b) { return (vf32)((vu32)a & (vu32)b); }
+KS_INLINE vf64 ks_both(vf64 a, vf64 b) { return (vf64)((vu64)a & (vu64)b); }
+KS_INLINE f32 ks_either(f32 a, f32 b) { return ks_f32_of(ks_bits_of(a) | ks_bits_of(b)); }
+KS_INLINE f64 ks_either(f64 a, f64 b) { return ks_f64_of(ks_bits_of(a) | ks_bits_of(b)); }
+KS_INLINE vf32 ks_either(vf32 a, vf32 b) { return (vf32)((vu32)a | (vu32)b); }
+KS_INLINE vf64 ks_either(vf64 a, vf64 b) { return (vf64)((vu64)a | (vu64)b); }
+template <class T> KS_INLINE T ks_maximum(T a, T b) {
+  T unequal = ks_select(ks_mask(a > b), a, ks_select(ks_mask(a < b), b, a + b));
+  return ks_select(ks_mask(a == b), ks_both(a, b), unequal);
+}
+template <class T> KS_INLINE T ks_minimum(T a, T b) {
+  T unequal = ks_select(ks_mask(a < b), a, ks_select(ks_mask(a > b), b, a + b));
+  return ks_select(ks_mask(a == b), ks_either(a, b), unequal);
+}
+template <class T> KS_INLINE T ks_larger(T a, T b) { return ks_select(ks_mask(a > b), a, b); }
+template <class T> KS_INLINE T ks_smaller(T a, T b) { return ks_select(ks_mask(a < b), a, b); }
+KS_INLINE f32 ks_madd(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
+KS_INLINE f64 ks_madd(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
+#if defined(KS_AVX512)
+KS_INLINE vf32 ks_madd(vf32 a, vf32 b, vf32 c) { return __builtin_ia32_vfmaddps512_mask(a, b, c, (u16)-1, 4); }
+#elif defined(KS_F16C)
+KS_INLINE vf32 ks_madd(vf32 a, vf32 b, vf32 c) { return __builtin_ia32_vfmaddps256(a, b, c); }
+#elif defined(__FMA__)
+KS_INLINE vf32 ks_madd(vf32 a, vf32 b, vf32 c) { return __builtin_ia32_vfmaddps(a, b, c); }
+#else
+KS_INLINE vf32 ks_madd(vf32 a, vf32 b, vf32 c) { return a * b + c; }
+#endif
+KS_INLINE vf64 ks_madd(vf64 a, vf64 b, vf64 c) { vf64 r; KS_LANES r[l] = ks_madd(a[l], b[l], c[l]); return r; }
+KS_INLINE i32 ks_madd(i32 a, i32 b, i32 c) { return (i32)((u32)a * (u32)b + (u32)c); }
+KS_INLINE vi32 ks_madd(vi32 a, vi32 b, vi32 c) { return (vi32)((vu32)a * (vu32)b + (vu32)c); }
+
+// ---- horizontal reductions: halve until one lane is left ----
+
+#define KS_FOLD(NAME, EXPR)                                                  \
+  template <class S, class V> KS_INLINE S ks_fold_##NAME(V v) {              \
+    S t[KS_W];                                                               \
+    KS_LANES t[l] = v[l];                                                    \
+    for (int n = KS_W / 2; n; n /= 2)                                        \
+      for (int l = 0; l < n; ++l) { S a = t[l], b = t[l + n]; t[l] = EXPR; } \
+    return t[0];                                                             \
+  }
+KS_FOLD(add, a + b)
+KS_FOLD(multiply, a *b)
+KS_FOLD(and, a &b)
+KS_FOLD(or, a | b)
+KS_FOLD(xor, a ^ b)
+KS_FOLD(larger, a > b ? a : b)
+KS_FOLD(smaller, a < b ? a : b)
+KS_FOLD(maximum, ks_maximum(a, b))
+KS_FOLD(minimum, ks_minimum(a, b))
+#define KS_SHUFFLE_FOLD(NAME, EXPR)                                                                     \
+  template <> inline __attribute__((always_inline)) f32 ks_fold_##NAME<f32, vf32>(vf32 a) {                                  \
+    for (int n = KS_W / 2; n; n /= 2) {                                                                 \
+      vf32 b = __builtin_shuffle(a, ks_iota<vi32>() ^ n);                                               \
+      a = EXPR;                                                                                         \
+    }                                                                                                   \
+    return a[0];                                                                                        \
+  }
+KS_SHUFFLE_FOLD(add, a + b)
+KS_SHUFFLE_FOLD(larger, a > b ? a : b)
+KS_SHUFFLE_FOLD(smaller, a < b ? a : b)
+
+// ---- atomics ----
+
+template <class Bits, class Next> KS_INLINE Bits ks_atomic(char *p, Next next) {
+  Bits *q = (Bits *)p, old = __atomic_load_n(q, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(q, &old, (Bits)next(old), false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+template <class Bits> KS_INLINE Bits ks_swap_if(char *p, Bits expected, Bits wanted) {
+  __atomic_compare_exchange_n((Bits *)p, &expected, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  return expected;
+}
+
+// ---- matrix product: c[M][N] += a[M][K] * b[K][N], all packed; R rows by NV vectors stay in registers ----
+
+template <int M, int N, int K, int R, int NV, class S, class V>
+static __attribute__((noinline)) void ks_dot(const S *__restrict a, const S *__restrict b, S *__restrict c) {
+  for (int m = 0; m < M; m += R)
+    for (int n = 0; n < N; n += NV * KS_W) {
+      V acc[R][NV];
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+        for (int v = 0; v < NV; ++v) acc[r][v] = *(const V *)(c + (m + r) * N + n + v * KS_W);
+#pragma GCC unroll 1
+      for (int k = 0; k < K; ++k) {
+        V row[NV];
+#pragma GCC unroll 4
+        for (int v = 0; v < NV; ++v) row[v] = *(const V *)(b + k * N + n + v * KS_W);
+#pragma GCC unroll 16
+        for (int r = 0; r < R; ++r) {
+          V x = ks_splat<V>(a[(m + r) * K + k]);
+#pragma GCC unroll 4
+          for (int v = 0; v < NV; ++v) acc[r][v] = ks_madd(x, row[v], acc[r][v]);
+        }
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+        for (int v = 0; v < NV; ++v) *(V *)(c + (m + r) * N + n + v * KS_W) = acc[r][v];
+    }
+}
+template <int M, int N, int K, class S>
+static __attribute__((noinline)) void ks_dot_scalar(const S *__restrict a, const S *__restrict b, S *__restrict c) {
+  for (int m = 0; m < M; ++m)
+    for (int k = 0; k < K; ++k)
+      for (int n = 0; n < N; ++n) c[m * N + n] = ks_madd(a[m * K + k], b[k * N + n], c[m * N + n]);
+}
