@@ -1,4 +1,7 @@
-"""Who suggests a kernel. A proposer turns a brief (and the prompt rendered from it) into one reply."""
+"""Who suggests a kernel. A proposer turns a brief (and the prompt rendered from it) into one reply.
+
+Owns the contract only; `specs.make` builds one from what the user wrote. Called by the loop.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,8 @@ class Proposer(Protocol):
 
     spec: str
     """As the user wrote it, for example `openai:gpt-5`."""
+    priced: bool
+    """False: the dollars of this model are not known and count as 0, so a budget in dollars cannot hold."""
 
     def reserve(self, request: Request) -> Usage:
         """The most that this call can cost; reserved before it is made, settled after."""

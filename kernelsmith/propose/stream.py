@@ -1,0 +1,206 @@
+"""Reading one model's reply off the wire, within bounds, whatever the protocol.
+
+Invariant: no reply is held beyond `MAX_WIRE_BYTES`, and reading ends at the call's time limit (plus one read). The
+SDKs' own stream readers bound neither bytes nor the time spent in keep-alive comments, so they send the request and the
+body is read here. Called by `remote`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kernelsmith.errors import ProviderError
+
+MAX_TEXT_BYTES = 1 << 20
+"""Of one reply's text; a kernel module has a few thousand."""
+MAX_WIRE_BYTES = 64 << 20
+"""Of one reply's body: an event per token costs some 300 bytes, and models think for up to 128k tokens."""
+
+_ADDRESS = "is this the address of a chat API? see the model spec"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a call may take and when that is over on the monotonic clock."""
+
+    seconds: float
+    end: float
+
+    @classmethod
+    def of(cls, seconds: float) -> Limits:
+        return cls(seconds, time.monotonic() + seconds)
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self.end - time.monotonic())
+
+
+@dataclass
+class Received:
+    """A reply under construction: what the events of one stream have said so far."""
+
+    text: list[str] = field(default_factory=list)
+    size: int = 0
+    """Bytes of text and of visible reasoning."""
+    ended: bool = False
+    """The protocol's last word arrived."""
+    finished: bool = False
+    """The model ended of its own accord, not at a limit."""
+    input_tokens: int | None = None
+    """Everything, cached or not; None until the server says."""
+    cached: int = 0
+    cache_write: int = 0
+    output_tokens: int | None = None
+
+    def add(self, text: object, *, reasoning: bool = False) -> None:
+        """Append a piece of the answer; reasoning counts, but is no part of the answer."""
+        if isinstance(text, str) and text:
+            self.size += len(text.encode(errors="replace"))
+            if not reasoning:
+                self.text.append(text)
+
+    def whole_text(self) -> str:
+        """The answer; JSON can hold half a character, which no file could."""
+        joined = "".join(self.text)[:MAX_TEXT_BYTES]
+        return joined.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+    def end(self, reason: str) -> None:
+        """Both protocols name the reason; `length` and `max_tokens` mean that the text was cut."""
+        self.ended = True
+        self.finished = reason not in ("length", "max_tokens")
+
+
+Take = Callable[[dict[str, Any], Received], None]
+"""Folds one event of a protocol into the reply."""
+
+
+class Body(Protocol):
+    """The part of an SDK's raw response that is read here."""
+
+    def iter_bytes(self) -> Iterator[bytes]: ...
+
+
+class TransientError(Exception):
+    """The server failed in a way that a later attempt may not; `wait` is what it asked for, seconds."""
+
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.wait = wait
+
+
+class _LimitError(Exception):
+    """A reply went past a bound."""
+
+
+def collect(body: Body, take: Take, limits: Limits, host: str) -> Received:
+    """Read a reply until it ends or meets a limit.
+
+    A failure after text has arrived ends the reply unfinished: it is paid for and may hold a whole kernel. Before any
+    text, a broken connection raises TransientError and everything else ProviderError.
+    """
+    received = Received()
+    try:
+        for event in _events(_capped(body, limits), host):
+            _fold(event, take, received, host)
+            if received.size > MAX_TEXT_BYTES:
+                raise _LimitError(f"more than {MAX_TEXT_BYTES >> 10} KiB of text")
+    except (_LimitError, TransientError, ProviderError) as error:
+        received.finished = False
+        if not received.text and isinstance(error, _LimitError):
+            raise ProviderError(f"{host}: {error} and no answer in it", "try again, or name another model") from error
+        if not received.text:
+            raise
+    return received
+
+
+def count(value: object) -> int | None:
+    """A token count as servers send it; None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def short(text: str, limit: int = 300) -> str:
+    """One line, cut: for text of a server inside a message."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def _fold(event: dict[str, Any], take: Take, received: Received, host: str) -> None:
+    """Take one event; both protocols report a failure in mid-stream as an event that holds `error`."""
+    error = event.get("error")
+    if error:
+        detail = error if isinstance(error, dict) else {"message": str(error)}
+        kind = detail.get("type") or detail.get("code") or "error"
+        raise TransientError(short(f"{kind}: {detail.get('message') or 'no message'}"))
+    try:
+        take(event, received)
+    except (AttributeError, TypeError) as wrong:
+        shown = short(json.dumps(event), 80)
+        raise ProviderError(f"{host}: the reply has another shape than the protocol's: {shown}", _ADDRESS) from wrong
+
+
+def _capped(body: Body, limits: Limits) -> Iterator[bytes]:
+    """The body's chunks while they stay within the limits of bytes and time."""
+    total = 0
+    for chunk in _chunks(body, limits):
+        total += len(chunk)
+        if total > MAX_WIRE_BYTES:
+            raise _LimitError(f"more than {MAX_WIRE_BYTES >> 20} MiB of reply")
+        yield chunk
+        if limits.left == 0:
+            raise _LimitError(f"the reply had not ended after {limits.seconds:g} s")
+
+
+def _chunks(body: Body, limits: Limits) -> Iterator[bytes]:
+    """The SDKs let their HTTP library's errors through while a body is read; which library differs by version."""
+    try:
+        yield from body.iter_bytes()
+    except Exception as error:
+        if not type(error).__module__.startswith("httpx"):
+            raise
+        if "Timeout" in type(error).__name__:
+            raise _LimitError(f"the reply stopped and had not ended after {limits.seconds:g} s") from error
+        raise TransientError(f"the connection broke ({short(str(error)) or type(error).__name__})") from error
+
+
+def _events(chunks: Iterable[bytes], host: str) -> Iterator[dict[str, Any]]:
+    """The `data:` objects of an event stream; a server that does not stream sends one plain object instead."""
+    plain: list[bytes] = []
+    streamed = False
+    for line in _lines(chunks):
+        if line.startswith(b"data:"):
+            streamed = True
+            data = line[5:].strip()
+            if data and data != b"[DONE]":
+                yield _object(data, host)
+        elif not streamed and not line.startswith((b":", b"event:", b"id:", b"retry:")):
+            plain.append(line)
+    if not streamed and b"".join(plain).strip():
+        yield _object(b"\n".join(plain), host)
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    parts: list[bytes] = []
+    for chunk in chunks:
+        head, *rest = chunk.split(b"\n")
+        parts.append(head)
+        for line in rest:
+            yield b"".join(parts).rstrip(b"\r")
+            parts = [line]
+    if any(parts):
+        yield b"".join(parts)
+
+
+def _object(data: bytes, host: str) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        shown = data[:80].decode(errors="replace")
+        raise ProviderError(f"{host}: the reply is not a JSON object: {shown!r}", _ADDRESS)
+    return value
