@@ -1,6 +1,7 @@
 """What a run is: what was asked, what became of it, and its readable folder.
 
-    runs/<id>/run.json  prompts/<hash>.md  trials/001/{reply.md, kernel.py, evaluation.json, prompt.txt}  winner.py
+    runs/<id>/run.json  winner.py  prompts/<hash>.md
+              trials/001/{prompt.txt, reply.md, usage.json, kernel.py, evaluation.json}
 
 The folder is for people: kernelsmith writes it and reads nothing back, so the store alone decides. Seeds of inputs are
 never written here, because a `command:` agent can read it. Called by store.py.
@@ -172,8 +173,10 @@ class Folder:
             write(target, text)
         write(self.trial(number) / "prompt.txt", f"prompts/{prompt.id}.md\n")
 
-    def reply(self, number: int, text: str) -> None:
+    def reply(self, number: int, text: str, usage: str) -> None:
+        """`usage`: the Usage record as exact JSON, where `replay:` looks for it."""
         write(self.trial(number) / "reply.md", text)
+        write(self.trial(number) / "usage.json", usage + "\n")
 
     def candidate(self, record: TrialRecord) -> None:
         if record.candidate.source:

@@ -82,7 +82,7 @@ class Store:
         version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
         if version > len(STEPS):
             raise StoreError(
-                f"{path}: has version {version}; this kernelsmith ({program_version()}) knows versions up to {len(STEPS)}",
+                f"{path}: has version {version}; kernelsmith {program_version()} knows versions up to {len(STEPS)}",
                 "update kernelsmith, or use another folder with --runs",
             )
         return version
@@ -252,6 +252,7 @@ class Store:
         """Put a reply on disk and settle what it cost."""
         changes = {
             "status": CallStatus.ANSWERED.value,
+            "model": reply.model,
             "usage": rows.exact(reply.usage),
             "reply": reply.text,
             "complete": int(reply.complete),
@@ -260,7 +261,7 @@ class Store:
         with self._writing():
             self._settle(run, number, changes)
             self._clock(run, seconds)
-            self.folder_of(run).reply(number, reply.text)
+            self.folder_of(run).reply(number, reply.text, rows.exact(reply.usage))
 
     def unanswered(self, run: Run, number: int, status: CallStatus, usage: Usage, message: str) -> None:
         """A call that brought no reply; `usage` is what it is charged."""

@@ -1,0 +1,59 @@
+"""What is in flight: calls of models and evaluations, each on a thread of its own, landing in one queue.
+
+Invariant: threads only carry; everything that decides or writes happens on the loop's thread, when a flight has landed.
+The threads are daemons, so a hanging call never keeps the program alive. Used by tune.py.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Landing(Generic[K, V]):
+    """`error` is what the flight raised; otherwise `value` is what it returned."""
+
+    key: K
+    value: V | None
+    error: Exception | None
+
+
+class Flights(Generic[K, V]):
+    """Up to as many as the caller starts; not itself safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._landed: queue.SimpleQueue[Landing[K, V]] = queue.SimpleQueue()
+        self._keys: list[K] = []
+
+    @property
+    def keys(self) -> tuple[K, ...]:
+        return tuple(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def start(self, key: K, work: Callable[[], V]) -> None:
+        def fly() -> None:
+            try:
+                self._landed.put(Landing(key, work(), None))
+            except Exception as error:  # noqa: BLE001 - raised again, or turned into a verdict, on the loop's thread
+                self._landed.put(Landing(key, None, error))
+
+        self._keys.append(key)
+        threading.Thread(target=fly, name=f"flight {key}", daemon=True).start()
+
+    def land(self, timeout: float) -> Landing[K, V] | None:
+        """The next to land, or None after `timeout` seconds."""
+        try:
+            landing = self._landed.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        self._keys.remove(landing.key)
+        return landing

@@ -1,0 +1,137 @@
+"""One run while it is being tuned: its history in memory, every change written to the store first.
+
+Invariant: memory never knows what the disk does not. Safe as a cache, because the run's lock is held by this process.
+Used by tune.py on its one thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from kernelsmith import budget
+from kernelsmith.briefing import ranking, to_mend
+from kernelsmith.model import (
+    Candidate,
+    Evaluation,
+    Level,
+    Outcome,
+    Prompt,
+    Reply,
+    Spent,
+    Stage,
+    StopReason,
+    Usage,
+    digest,
+)
+from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verdict, spent
+from kernelsmith.store import Store
+
+
+class Ledger:
+    """`run` must be locked by this process."""
+
+    def __init__(self, store: Store, run: Run) -> None:
+        self.store = store
+        self.run = run
+        self.calls: dict[int, Call] = {c.number: c for c in store.calls(run)}
+        self.trials: dict[int, TrialRecord] = {t.number: t for t in store.trials(run)}
+        self._began = time.monotonic() - run.seconds
+
+    # ------------------------------------------------------------ reading
+
+    @property
+    def seconds(self) -> float:
+        """Wall seconds over all sessions."""
+        return time.monotonic() - self._began
+
+    @property
+    def spent(self) -> Spent:
+        return spent(tuple(self.calls.values()), tuple(self.trials.values()), self.seconds)
+
+    @property
+    def next_number(self) -> int:
+        return max([0, *self.calls, *self.trials]) + 1
+
+    @property
+    def best(self) -> TrialRecord | None:
+        ranked = ranking(self.trials.values())
+        return ranked[0] if ranked else None
+
+    @property
+    def best_evaluation(self) -> Evaluation | None:
+        return self.best.evaluation if self.best else None
+
+    @property
+    def stop(self) -> StopReason | None:
+        """Why to ask for no further trial, if there is a reason."""
+        return budget.stop(self.run.spec.budget, self.spent, self.best_evaluation)
+
+    @property
+    def allowance(self) -> budget.Allowance:
+        return budget.allowance(self.run.spec.budget, self.spent, self.best_evaluation)
+
+    @property
+    def search_is_over(self) -> bool:
+        """No time is left but the winner's share."""
+        return budget.search_seconds(self.run.spec.budget, self.spent, self.best_evaluation) == 0
+
+    def to_mend(self) -> TrialRecord | None:
+        return to_mend(self.trials, self.calls.values())
+
+    def twins(self, number: int) -> list[TrialRecord]:
+        """Other trials with the same text, oldest first."""
+        text = self.trials[number].candidate.id
+        return [t for t in self.trials.values() if t.number != number and t.candidate.id == text]
+
+    def outcomes(self) -> Counter[Outcome]:
+        return Counter(t.evaluation.outcome for t in self.trials.values() if t.evaluation)
+
+    def seed(self, number: int, level: Level) -> int:
+        """Of a trial's inputs: another for every trial and level, and not to be guessed without the run's own."""
+        return int(digest(str(self.run.spec.seed), level.value, str(number)), 16) % 2**31
+
+    # ------------------------------------------------------------ writing
+
+    def intend(self, call: Call, prompt: Prompt) -> None:
+        self.store.intend(self.run, call, prompt, self.seconds)
+        self.calls[call.number] = call
+
+    def answered(self, number: int, reply: Reply) -> None:
+        text = reply.text.encode(errors="replace").decode()
+        self.store.answered(self.run, number, reply.model_copy(update={"text": text}), self.seconds)
+        changes = {"reply": text, "complete": reply.complete, "usage": reply.usage, "model": reply.model}
+        self.calls[number] = self.calls[number].model_copy(update={"status": CallStatus.ANSWERED, **changes})
+
+    def unanswered(self, number: int, status: CallStatus, message: str, *, charged: bool) -> Call:
+        """A call without a reply; `charged` counts it at its reservation, as the provider may."""
+        usage = self.calls[number].reserved if charged else Usage()
+        self.store.unanswered(self.run, number, status, usage, message)
+        changes = {"status": status, "usage": usage, "message": message}
+        self.calls[number] = self.calls[number].model_copy(update=changes)
+        return self.calls[number]
+
+    def add(self, trial: TrialRecord) -> None:
+        self.store.add_trial(self.run, trial)
+        self.trials[trial.number] = trial
+
+    def add_unparsed(self, number: int, reason: str) -> TrialRecord:
+        """A reply without a kernel: paid for, recorded, judged on the spot."""
+        call = self.calls[number]
+        if not call.complete:
+            reason += "; the reply was cut at its length limit, so answer shorter"
+        candidate = Candidate(source="", origin=call.model, parents=call.parents)
+        self.add(TrialRecord(number=number, candidate=candidate, repairs=call.repairs))
+        evaluation = Evaluation(outcome=Outcome.NO_CODE, stage=Stage.PARSE, message=reason)
+        return self.judged(number, Level.QUICK, evaluation)
+
+    def judged(self, number: int, level: Level, evaluation: Evaluation, repeats: int | None = None) -> TrialRecord:
+        verdict = Verdict(level=level, seed=self.seed(number, level), evaluation=evaluation)
+        trial = self.trials[number].model_copy(update={"verdict": verdict, "repeats": repeats})
+        self.store.add_verdict(self.run, trial, self.seconds)
+        self.trials[number] = trial
+        return trial
+
+    def finish(self, status: RunStatus, stop: StopReason, message: str, winner: TrialRecord | None) -> None:
+        run = self.run.model_copy(update={"seconds": self.seconds})
+        self.run = self.store.finish(run, status, stop, message, winner.number if winner else None)

@@ -1,0 +1,387 @@
+"""The loop: brief -> proposer -> store -> parse -> executor -> store, until the budget stops it; then the winner's
+re-check.
+
+Invariant: only the store has state. Resuming is starting the same loop with the same run: calls that were in flight are
+lost (and charged), replies that arrived are judged, trials without a verdict are judged again. A candidate's failure is
+a verdict; an infrastructure failure is retried and never charged to a candidate. Called by the `tune` command and by
+batch.py.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict, TypeVar
+
+from kernelsmith import briefing, budget
+from kernelsmith.errors import InfrastructureError, KernelsmithError, ProviderError, StoreError
+from kernelsmith.execute import Executor
+from kernelsmith.flights import Flights
+from kernelsmith.ledger import Ledger
+from kernelsmith.model import (
+    Brief,
+    Candidate,
+    Evaluation,
+    Job,
+    Level,
+    Prompt,
+    Reply,
+    Seed,
+    StopReason,
+    TargetFacts,
+)
+from kernelsmith.propose import Proposer, Request
+from kernelsmith.propose.reply import NoCode, parse
+from kernelsmith.records import (
+    CallEnded,
+    CallStarted,
+    JudgingStarted,
+    Notice,
+    TrialJudged,
+    TuneRecord,
+    TuneResult,
+)
+from kernelsmith.rotation import Rotation
+from kernelsmith.runs import Call, CallStatus, Run, RunSpec, RunStatus, TrialRecord
+from kernelsmith.store import Store
+from kernelsmith.summary import judged_record, result_record, started_record
+
+T = TypeVar("T")
+
+OFFLINE = "offline"
+START = "start"
+"""Origin of the user's own kernel."""
+
+
+class _Limits(TypedDict, total=False):
+    bench_seconds: float
+    seconds: float
+
+
+WINNER_LIMITS: _Limits = {"bench_seconds": 20.0, "seconds": 600.0}
+"""The winner's measurement is longer than the search's, and its full check has time for every case."""
+MOST_RECHECKS = 8
+INFRASTRUCTURE_PAUSE = 0.5
+"""Seconds, times the number of failures so far."""
+INFRASTRUCTURE_TRIES = 3
+SHORTEST_CALL = 30.0
+"""Seconds: no call is given less, or it would be paid for and cut."""
+POLL = 0.2
+"""Seconds between looks at the interrupt flag."""
+GRACE = 15.0
+"""Seconds that an interrupted run waits for replies which are paid for."""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What a run works with."""
+
+    store: Store
+    executor: Executor
+    proposers: tuple[Proposer, ...]
+    target: TargetFacts
+    render: Callable[[Brief], Prompt]
+    emit: Callable[[TuneRecord], None]
+    interrupted: threading.Event = field(default_factory=threading.Event)
+    """Set by the first Ctrl-C."""
+
+
+def tune(run: Run, tools: Tools, *, resumed: bool = False) -> TuneResult:
+    """Tune a run that this process holds the lock of. Errors are raised after the run's state is saved."""
+    loop = _Loop(run, tools)
+    tools.emit(started_record(run, tools.store, resumed=resumed))
+    try:
+        return loop.run(resumed)
+    except BaseException as error:
+        loop.abandon(error)
+        raise
+
+
+@dataclass(frozen=True)
+class _Asked:
+    number: int
+    proposer: int
+
+
+@dataclass(frozen=True)
+class _Judging:
+    number: int
+    level: Level
+
+
+@dataclass(frozen=True)
+class _Seeding:
+    pass
+
+
+class _Loop:
+    def __init__(self, run: Run, tools: Tools) -> None:
+        self.tools = tools
+        self.ledger = Ledger(tools.store, run)
+        self.folder = tools.store.folder_of(run)
+        self.rotation = Rotation(tools.proposers, turn=len(self.ledger.calls))
+        self.flights: Flights[_Asked | _Judging | _Seeding, Any] = Flights()
+        self.unjudged: deque[int] = deque()
+        self.seeds: tuple[Seed, ...] = ()
+        self.grace_ends: float | None = None
+
+    @property
+    def spec(self) -> RunSpec:
+        return self.ledger.run.spec
+
+    # ------------------------------------------------------------ the idea
+
+    def run(self, resumed: bool) -> TuneResult:
+        self.recover()
+        if not resumed or self.stop() is None:
+            self.flights.start(_Seeding(), lambda: _patiently(lambda: self.tools.executor.seeds(self.spec.operator)))
+        while True:
+            stop = self.search()
+            winner = None if stop is StopReason.INTERRUPTED else self.recheck()
+            if self.tools.interrupted.is_set():
+                return self.finish(StopReason.INTERRUPTED, None)
+            # a goal that the longer measurement takes back is searched for again
+            if stop is not StopReason.GOAL or self.stop() is StopReason.GOAL:
+                return self.finish(stop, winner)
+
+    def search(self) -> StopReason:
+        """Ask and judge until a limit is reached and nothing is in flight."""
+        while True:
+            stop = self.stop()
+            while len(self.flights) < self.spec.width and self.begin(stop):
+                stop = self.stop()
+            if stop is StopReason.INTERRUPTED and not self.worth_waiting():
+                return stop
+            if not self.flights:
+                return stop or self.rotation.reason
+            self.land()
+
+    def recheck(self) -> TrialRecord | None:
+        """Full check under a fresh seed and a longer measurement, until the fastest has had both."""
+        for _ in range(MOST_RECHECKS):
+            best = self.ledger.best
+            if best is None or best.rechecked or self.tools.interrupted.is_set():
+                return best
+            self.judge(best.number, Level.FULL)
+            while self.flights and not self.tools.interrupted.is_set():
+                self.land()
+        return next((t for t in briefing.ranking(self.ledger.trials.values()) if t.rechecked), None)
+
+    def stop(self) -> StopReason | None:
+        return StopReason.INTERRUPTED if self.tools.interrupted.is_set() else self.ledger.stop
+
+    # ------------------------------------------------------------ starting
+
+    def recover(self) -> None:
+        """Settle what an earlier session left: nothing that arrived is lost, nothing is asked for twice."""
+        for call in list(self.ledger.calls.values()):
+            if call.status is CallStatus.INTENT:
+                message = "in flight when the run was killed; charged at its reservation"
+                self.ledger.unanswered(call.number, CallStatus.LOST, message, charged=True)
+                self.tools.emit(_ended(self.ledger.calls[call.number], "lost"))
+            elif call.status is CallStatus.ANSWERED and call.number not in self.ledger.trials:
+                self.accept(call.number)
+        if self.spec.start and not any(t.candidate.origin == START for t in self.ledger.trials.values()):
+            candidate = Candidate(source=self.spec.start, origin=START)
+            self.ledger.add(TrialRecord(number=self.ledger.next_number, candidate=candidate))
+        for trial in self.ledger.trials.values():
+            if trial.verdict is None and trial.number not in self.unjudged:
+                self.unjudged.append(trial.number)
+
+    def begin(self, stop: StopReason | None) -> bool:
+        """Start one flight or settle one repeat; False when there is nothing to begin."""
+        number = None if stop in (StopReason.INTERRUPTED, StopReason.GOAL) else self.next_unjudged()
+        if number is not None and not self.ledger.search_is_over:
+            self.unjudged.remove(number)
+            self.judge(number, Level.QUICK)
+            return True
+        if stop is not None or _Seeding() in self.flights.keys:
+            return False
+        proposer = self.rotation.next()
+        if proposer is None:
+            return False
+        self.ask(proposer)
+        return True
+
+    def next_unjudged(self) -> int | None:
+        """The first trial to judge whose text is not being judged at this moment."""
+        flying = {key.number for key in self.flights.keys if isinstance(key, _Judging)}
+        texts = {self.ledger.trials[n].candidate.id for n in flying}
+        return next((n for n in self.unjudged if self.ledger.trials[n].candidate.id not in texts), None)
+
+    def ask(self, index: int) -> None:
+        """Reserve, write the intent, call."""
+        proposer, number = self.tools.proposers[index], self.ledger.next_number
+        repair = None if proposer.spec == OFFLINE else self.ledger.to_mend()
+        history = self.ledger.trials.values()
+        told = briefing.brief(
+            self.spec, self.tools.target, history, self.ledger.spent, number=number, repair=repair, seeds=self.seeds
+        )
+        prompt, allowed = self.tools.render(told), self.ledger.allowance
+        request = Request(brief=told, prompt=prompt, seconds=max(allowed.seconds, SHORTEST_CALL))
+
+        def limited(tokens: int | None) -> Request:
+            return request.model_copy(update={"max_output_tokens": tokens})
+
+        granted = budget.grant(lambda tokens: proposer.reserve(limited(tokens)), allowed)
+        if isinstance(granted, StopReason):
+            self.rotation.idle[index] = granted
+            return
+        parents = (repair.candidate.id,) if repair else tuple(t.candidate.id for t in told.best)
+        call = Call(
+            number=number,
+            model=proposer.spec,
+            prompt=prompt.id,
+            parents=parents,
+            repairs=repair.number if repair else None,
+            reserved=granted.reserved,
+        )
+        self.ledger.intend(call, prompt)
+        self.tools.emit(_called(call))
+        final = limited(granted.max_output_tokens)
+        self.flights.start(_Asked(number, index), lambda: proposer.propose(final))
+
+    def judge(self, number: int, level: Level) -> None:
+        """Send a trial to the executor; a text that has been judged takes its earlier verdict."""
+        trial = self.ledger.trials[number]
+        earlier = next((t for t in self.ledger.twins(number) if t.verdict is not None), None)
+        if level is Level.QUICK and earlier is not None and earlier.evaluation is not None:
+            note = f"the same text as trial {earlier.number}"
+            evaluation = earlier.evaluation.model_copy(update={"notes": (*earlier.evaluation.notes, note)})
+            self.settle(number, level, evaluation, repeats=earlier.repeats or earlier.number)
+            return
+        self.tools.emit(JudgingStarted(trial=number, origin=trial.candidate.origin, level=level))
+        job = Job(
+            operator=self.spec.operator,
+            target=self.spec.target,
+            source=trial.candidate.source,
+            level=level,
+            seed=self.ledger.seed(number, level),
+            **(WINNER_LIMITS if level is Level.FULL else {}),
+        )
+        self.flights.start(_Judging(number, level), lambda: _patiently(lambda: self.tools.executor.evaluate(job)))
+
+    # ------------------------------------------------------------ landing
+
+    def land(self) -> None:
+        landing = self.flights.land(POLL)
+        if landing is None:
+            return
+        key = landing.key
+        if isinstance(key, _Asked):
+            self.replied(key, landing.value, landing.error)
+        elif landing.error is not None:
+            raise landing.error
+        elif isinstance(key, _Judging):
+            self.settle(key.number, key.level, _landed(landing.value, Evaluation))
+        else:
+            self.seeds = _landed(landing.value, tuple)
+        self.rotation.wake(except_for=key.proposer if isinstance(key, _Asked) and landing.value is None else None)
+
+    def replied(self, key: _Asked, reply: Reply | None, error: Exception | None) -> None:
+        number = key.number
+        if reply is not None:
+            self.ledger.answered(number, reply)
+            self.tools.emit(_ended(self.ledger.calls[number], "answered"))
+            self.accept(number)
+        elif error is None:
+            call = self.ledger.unanswered(number, CallStatus.NOTHING, "nothing more to try", charged=False)
+            self.rotation.idle[key.proposer] = StopReason.EXHAUSTED
+            self.tools.emit(_ended(call, "nothing"))
+        else:
+            message = error.message if isinstance(error, KernelsmithError) else f"{type(error).__name__}: {error}"
+            billed = isinstance(error, ProviderError) and error.billed
+            call = self.ledger.unanswered(number, CallStatus.FAILED, message, charged=billed)
+            self.tools.emit(_ended(call, "failed"))
+            if not isinstance(error, ProviderError):
+                raise error
+            self.rotation.failed[key.proposer] = message
+            hint = f" ({error.hint})" if error.hint else ""
+            self.tools.emit(Notice(message=f"{call.model} is not asked again in this session: {message}{hint}"))
+
+    def accept(self, number: int) -> None:
+        """Turn a stored reply into a trial: with a kernel to be judged, or with the verdict that it holds none."""
+        call = self.ledger.calls[number]
+        parsed = parse(call.reply, self.spec.info.name)
+        if isinstance(parsed, NoCode):
+            self.tools.emit(self.judged(self.ledger.add_unparsed(number, parsed.reason)))
+            return
+        candidate = Candidate(source=parsed, origin=call.model, parents=call.parents)
+        self.ledger.add(TrialRecord(number=number, candidate=candidate, repairs=call.repairs))
+        self.unjudged.append(number)
+
+    def settle(self, number: int, level: Level, evaluation: Evaluation, repeats: int | None = None) -> None:
+        self.tools.emit(self.judged(self.ledger.judged(number, level, evaluation, repeats)))
+
+    def judged(self, trial: TrialRecord) -> TrialJudged:
+        best = self.ledger.best
+        return judged_record(
+            trial, self.folder, self.ledger.spent, best=best is not None and best.number == trial.number
+        )
+
+    # ------------------------------------------------------------ ending
+
+    def worth_waiting(self) -> bool:
+        """An interrupted run waits a little for replies that are paid for, and for nothing else."""
+        if not any(isinstance(key, _Asked) for key in self.flights.keys):
+            return False
+        now = time.monotonic()
+        if self.grace_ends is None:
+            self.grace_ends = now + GRACE
+            self.tools.emit(
+                Notice(message=f"waiting up to {GRACE:g} s for replies that are paid for; Ctrl-C again kills")
+            )
+        return now < self.grace_ends
+
+    def finish(self, stop: StopReason, winner: TrialRecord | None) -> TuneResult:
+        if stop is StopReason.INTERRUPTED:
+            for key in self.flights.keys:
+                if isinstance(key, _Asked):
+                    message = "in flight when the run was interrupted; charged at its reservation"
+                    call = self.ledger.unanswered(key.number, CallStatus.LOST, message, charged=True)
+                    self.tools.emit(_ended(call, "lost"))
+        status = {StopReason.INTERRUPTED: RunStatus.INTERRUPTED, StopReason.FAILED: RunStatus.FAILED}
+        message = "; ".join(self.rotation.failed.values())
+        self.ledger.finish(status.get(stop, RunStatus.FINISHED), stop, message, winner)
+        best = self.ledger.best if stop is StopReason.INTERRUPTED else winner
+        record = result_record(self.ledger, self.folder, best)
+        self.tools.emit(record)
+        return record
+
+    def abandon(self, error: BaseException) -> None:
+        """Leave a resumable run behind whatever happened; a store that cannot be written has said so already."""
+        if isinstance(error, StoreError):
+            return
+        message = error.message if isinstance(error, KernelsmithError) else f"{type(error).__name__}: {error}"
+        self.ledger.finish(RunStatus.FAILED, StopReason.FAILED, message, None)
+
+
+def _patiently(work: Callable[[], T]) -> T:
+    """Try again what failed for reasons that no candidate is to blame for."""
+    for attempt in range(1, INFRASTRUCTURE_TRIES + 1):
+        try:
+            return work()
+        except InfrastructureError:
+            if attempt == INFRASTRUCTURE_TRIES:
+                raise
+            time.sleep(INFRASTRUCTURE_PAUSE * attempt)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _landed(value: object, kind: type[T]) -> T:
+    """The value of a flight that did not fail, as what it is known to be."""
+    assert isinstance(value, kind)
+    return value
+
+
+def _called(call: Call) -> CallStarted:
+    return CallStarted(
+        trial=call.number, model=call.model, prompt=call.prompt, repairs=call.repairs, reserved=call.reserved
+    )
+
+
+def _ended(call: Call, status: Literal["answered", "nothing", "failed", "lost"]) -> CallEnded:
+    return CallEnded(trial=call.number, model=call.model, status=status, usage=call.usage, message=call.message)
