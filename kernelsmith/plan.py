@@ -13,6 +13,7 @@ are the same if `canonical()` is the same text.
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -247,6 +248,8 @@ class LaunchPlan(Frozen):
                         raise ValueError("relocation outside its constant or to a buffer that is not there")
                     if r.offset > self.buffers[r.buffer].nbytes:
                         raise ValueError("relocation past the end of its buffer")
+        _check_indices([b.index for b in self.buffers if isinstance(b, InputBuffer)], "input", dense=False)
+        _check_indices([b.index for b in self.buffers if isinstance(b, StateBuffer)], "state", dense=True)
         scratch = sum(b.nbytes for b in self.buffers if isinstance(b, ScratchBuffer))
         if scratch > MAX_SCRATCH_BYTES:
             raise ValueError(f"{scratch} bytes of scratch, more than {MAX_SCRATCH_BYTES}")
@@ -287,6 +290,59 @@ _LOCATION = re.compile(r"\s*loc\((?:[^()\"]|\"(?:[^\"\\]|\\.)*\"|\((?:[^()\"]|\"
 def without_locations(ttir: str) -> str:
     """TTIR text with every `loc(...)` and `#loc` line removed; value names stay."""
     return _LOCATION.sub("", _LOCATION_LINE.sub("", ttir))
+
+
+class Writer(StrEnum):
+    """What wrote an output last."""
+
+    LAUNCH = "launch"
+    COPY = "copy"
+    FILL = "fill"
+    INPUT = "input"
+    """No step: the output is an argument as it came in."""
+    STATE = "state"
+    """No step: memory that existed before the call."""
+    CONSTANT = "constant"
+    NOTHING = "nothing"
+    """No step: memory that was allocated and never written."""
+
+
+def writers(plan: LaunchPlan) -> tuple[Writer, ...]:
+    """Per output, the last step that may have touched its bytes, or what its buffer is where no step did.
+
+    A launch counts for every buffer that it is given, since a plan does not say which of them it only reads.
+    """
+    return tuple(_last_writer(plan, view) for view in plan.outputs)
+
+
+def _last_writer(plan: LaunchPlan, output: View) -> Writer:
+    for step in reversed(plan.steps):
+        if isinstance(step, Launch):
+            given = {a.view.buffer for a in step.arguments if isinstance(a, PointerArgument)}
+            if output.buffer in given or any(_points_to(plan.buffers[b], output.buffer) for b in given):
+                return Writer.LAUNCH
+        elif step.out.buffer == output.buffer and _overlap(step.out, output):
+            return Writer.COPY if isinstance(step, Copy) else Writer.FILL
+    return {"input": Writer.INPUT, "state": Writer.STATE, "constant": Writer.CONSTANT, "scratch": Writer.NOTHING}[
+        plan.buffers[output.buffer].kind
+    ]
+
+
+def _points_to(table: Buffer, buffer: int) -> bool:
+    return isinstance(table, ConstantBuffer) and any(r.buffer == buffer for r in table.relocations)
+
+
+def _overlap(a: View, b: View) -> bool:
+    """Whether the bytes from first to last element of two views of one buffer meet; empty views meet everything."""
+    starts = [view.offset * ITEM_SIZES[view.dtype] for view in (a, b)]
+    return not (a.extent and b.extent) or (starts[0] < b.extent and starts[1] < a.extent)
+
+
+def _check_indices(indices: list[int], kind: str, *, dense: bool) -> None:
+    if len(set(indices)) != len(indices):
+        raise ValueError(f"two {kind} buffers with the same index")
+    if dense and indices and max(indices) >= len(indices):
+        raise ValueError(f"{kind} buffers are not numbered from 0")
 
 
 def _check_launch(step: Launch, kernels: tuple[Kernel, ...]) -> None:
