@@ -49,6 +49,8 @@ MAX_TTIR_CHARS = 4 << 20
 MAX_CONSTANT_BYTES = 4096
 MAX_SCRATCH_BYTES = 16 << 30
 MAX_GRID = 2**31 - 1
+MAX_ELEMENTS = 2**40
+"""Bound of every size, stride, offset and number of elements: no arithmetic on them overflows."""
 ALLOWED_OPTIONS = frozenset(
     {"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "waves_per_eu", "kpack"}
 )
@@ -87,6 +89,8 @@ class View(Frozen):
             raise ValueError("shape and strides disagree, or too many dimensions")
         if any(n < 0 for n in self.shape) or any(s < 0 for s in self.strides):
             raise ValueError("negative size or stride")
+        if max((self.offset, self.numel, *self.shape, *self.strides)) > MAX_ELEMENTS:
+            raise ValueError(f"a size, stride or offset over {MAX_ELEMENTS}")
         return self
 
 
