@@ -1,0 +1,92 @@
+"""What went wrong in a candidate, from its exception to words that a model can act on.
+
+Invariant: every exception becomes a `Failed`; none ends the process. The recorder calls it for the candidate's module
+and host function, and for compilations that they start.
+"""
+
+from __future__ import annotations
+
+import traceback
+from types import TracebackType
+
+from kernelsmith.model import Outcome
+from kernelsmith.sandbox.autotune_hook import PrunedError
+from kernelsmith.sandbox.messages import Failed
+
+_TRACE_CHARS = 6000
+_MESSAGE_CHARS = 4000
+
+
+def failed(error: BaseException, source_file: str, doing: str) -> Failed:
+    """`doing` says what was tried, for example `calling softmax`; `source_file` is the candidate's."""
+    outcome, what = _classify(error)
+    line = _line(error, source_file)
+    place = f" (line {line})" if line else ""
+    return Failed(
+        outcome=outcome,
+        message=f"{doing}: {what}{place}"[:_MESSAGE_CHARS],
+        line=line,
+        trace="".join(traceback.format_exception(error))[-_TRACE_CHARS:],
+    )
+
+
+def _classify(error: BaseException) -> tuple[Outcome, str]:
+    from triton.compiler.errors import CompilationError
+    from triton.runtime.errors import OutOfResources
+
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, PrunedError):
+        return Outcome.REJECTED, str(error)
+    if isinstance(error, SystemExit):
+        return Outcome.RUNTIME_ERROR, f"the candidate ends the process (SystemExit {error.code})"
+    if isinstance(error, SyntaxError):
+        return Outcome.COMPILE_ERROR, f"not valid Python: {error.msg}"
+    if isinstance(error, CompilationError):
+        return Outcome.COMPILE_ERROR, f"Triton cannot compile the kernel: {_innermost(error)}"
+    if _while_compiling(error.__traceback__):  # what the backend says of a kernel
+        return Outcome.COMPILE_ERROR, str(error)
+    if isinstance(error, OutOfResources):
+        return Outcome.RESOURCE_LIMIT, text
+    if isinstance(error, MemoryError):
+        return Outcome.MEMORY, text
+    return Outcome.RUNTIME_ERROR, text
+
+
+def _while_compiling(trace: TracebackType | None) -> bool:
+    from triton.compiler.compiler import compile as compile_kernel
+
+    return any(frame.f_code is compile_kernel.__code__ for frame, _ in traceback.walk_tb(trace))
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The compilation error that started it: one in a function called from a kernel is wrapped once per caller."""
+    from triton.compiler.errors import CompilationError
+
+    while isinstance(error.__cause__, CompilationError):
+        error = error.__cause__
+    return error
+
+
+def _line(error: BaseException, source_file: str) -> int | None:
+    if isinstance(error, SyntaxError):
+        return error.lineno
+    inner = _innermost(error)
+    node = getattr(inner, "node", None)
+    begin = _kernel_begin(inner.__traceback__, source_file)
+    if begin is not None and node is not None and hasattr(node, "lineno"):
+        return begin + int(node.lineno) - 1
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == source_file]
+    return lines[-1] if lines else None
+
+
+def _kernel_begin(trace: TracebackType | None, source_file: str) -> int | None:
+    """Line of the `def` of the function that Triton was compiling innermost."""
+    begin: int | None = None
+    while trace is not None:
+        generator = trace.tb_frame.f_locals.get("self")
+        if getattr(generator, "file_name", None) == source_file and isinstance(
+            getattr(generator, "begin_line", None), int
+        ):
+            begin = generator.begin_line  # type: ignore[union-attr]
+        trace = trace.tb_next
+    return begin

@@ -1,0 +1,150 @@
+"""The launcher role: trusted code that compiles a plan's kernels, replays the plan and times it.
+
+It holds no candidate Python, but kernels are native code of unknown intent, so it is confined as well and nothing it
+says is a verdict. Invariant: every request gets one reply; a plan's fault is a `Failed`, a fault of this machine is
+`Broken`. The zygote calls `main`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from kernelsmith.errors import InfrastructureError, KernelsmithError
+from kernelsmith.model import Outcome
+from kernelsmith.plan import Kernel, LaunchPlan
+from kernelsmith.sandbox.memory import Arena
+from kernelsmith.sandbox.messages import (
+    Broken,
+    Failed,
+    Forget,
+    Forgotten,
+    Kept,
+    KernelBuild,
+    LauncherReply,
+    Prepare,
+    Prepared,
+    Replay,
+    Replayed,
+    Sample,
+    Sampled,
+    launcher_request,
+    state_regions,
+)
+from kernelsmith.sandbox.protocol import Channel, PeerGoneError
+from kernelsmith.sandbox.replay import BoundKernel, Device, PlanError, Workspace
+from kernelsmith.sandbox.tensors import Arenas, region_bytes, write_outputs
+
+_MESSAGE_CHARS = 4000
+
+
+def main(channel: Channel, scratch: Path) -> None:
+    """Answer requests until the judge hangs up. The CPU is the device."""
+    from kernelsmith.devices.cpu import CpuDevice
+
+    launcher = Launcher(CpuDevice())
+    while True:
+        try:
+            frame = channel.receive()
+            channel.send(launcher.answer(frame.payload, frame.fds).model_dump_json().encode())
+        except PeerGoneError:
+            return
+
+
+class _UncompilableError(Exception):
+    """One of the plan's kernels cannot be compiled."""
+
+
+class Launcher:
+    """Plans that were prepared, by id."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._arenas = Arenas()
+        self._prepared: dict[int, Workspace] = {}
+        self._next = 0
+        self._flush = torch.empty(0, dtype=torch.uint8)
+
+    def answer(self, payload: bytes, fds: Sequence[int]) -> LauncherReply:
+        """Do what was asked. Raises ValueError for a request that is none, or that names a plan that is not there."""
+        arenas = self._arenas.map(fds)
+        request = launcher_request(payload)
+        try:
+            match request:
+                case Prepare():
+                    return self._prepare(request.plan, arenas)
+                case Forget():
+                    self._prepared.pop(request.plan_id, None)
+                    return Forgotten()
+                case Replay():
+                    return self._replay(request, arenas)
+                case Sample():
+                    return self._sample(request, arenas)
+        except _UncompilableError as error:
+            return Failed(outcome=Outcome.COMPILE_ERROR, message=str(error)[:_MESSAGE_CHARS])
+        except PlanError as error:
+            return Failed(outcome=Outcome.NOT_IN_PLAN, message=str(error)[:_MESSAGE_CHARS])
+        except MemoryError as error:
+            return Failed(outcome=Outcome.MEMORY, message=f"not enough memory for the plan: {error}"[:_MESSAGE_CHARS])
+        except KernelsmithError as error:
+            return Broken(message=error.message[:_MESSAGE_CHARS], hint=error.hint[:_MESSAGE_CHARS])
+
+    def _prepare(self, plan: LaunchPlan, arenas: Sequence[Arena]) -> Prepared:
+        regions = state_regions(plan)
+        state = [region_bytes(arenas[0], region).numpy().tobytes() for region in regions]
+        kernels: list[BoundKernel] = []
+        builds: list[KernelBuild] = []
+        for kernel in plan.kernels:
+            begin = time.perf_counter()
+            kernels.append(self._compile(kernel))
+            builds.append(KernelBuild(name=kernel.name, seconds=time.perf_counter() - begin))
+        plan_id = self._next
+        self._prepared[plan_id] = Workspace(plan, kernels, state)
+        self._next += 1
+        return Prepared(plan_id=plan_id, kernels=tuple(builds))
+
+    def _compile(self, kernel: Kernel) -> BoundKernel:
+        try:
+            return self._device.compile(kernel)
+        except InfrastructureError:
+            raise
+        except (KernelsmithError, ValueError) as error:
+            raise _UncompilableError(f"kernel {kernel.name}: {error}") from error
+
+    def _replay(self, request: Replay, arenas: Sequence[Arena]) -> Replayed:
+        workspace = self._workspace(request.plan_id)
+        inputs = [region_bytes(arenas[0], region) for region in request.inputs]
+        workspace.reset(inputs, request.poison)
+        workspace.run()
+        workspace.write_back(inputs)
+        outputs, _ = write_outputs(workspace.outputs, arenas[1])
+        return Replayed(outputs=outputs, state_intact=workspace.state_intact(), overrun=workspace.overrun())
+
+    def _sample(self, request: Sample, arenas: Sequence[Arena]) -> Sampled:
+        workspace = self._workspace(request.plan_id)
+        if self._flush.numel() != request.flush_bytes:
+            self._flush = torch.empty(request.flush_bytes, dtype=torch.uint8)
+        nanoseconds: list[int] = []
+        kept: list[Kept] = []
+        intact, at = True, 0
+        for index, regions in enumerate(request.pool):
+            inputs = [region_bytes(arenas[0], region) for region in regions]
+            workspace.reset(inputs, request.poison)
+            self._flush.fill_(request.poison)
+            nanoseconds.append(workspace.time(self._device))
+            intact = intact and workspace.state_intact()
+            if index in request.keep:
+                workspace.write_back(inputs)
+                outputs, at = write_outputs(workspace.outputs, arenas[1], at)
+                kept.append(Kept(sample=index, outputs=outputs))
+        return Sampled(
+            nanoseconds=tuple(nanoseconds), kept=tuple(kept), state_intact=intact, overrun=workspace.overrun()
+        )
+
+    def _workspace(self, plan_id: int) -> Workspace:
+        if plan_id not in self._prepared:
+            raise ValueError(f"no plan {plan_id} is prepared")
+        return self._prepared[plan_id]

@@ -1,0 +1,231 @@
+"""The candidate role: runs a model-written module in a confined fork and answers the judge.
+
+Calls really run, kernels included, under the recorder; what comes back is the launch plan, the outputs and nothing that
+is believed. Invariant: whatever the candidate raises becomes a `Failed`. The zygote calls `main`; nothing here is
+secret, and nothing here outlives the candidate.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import triton
+
+from kernelsmith.model import Outcome
+from kernelsmith.plan import LaunchPlan
+from kernelsmith.sandbox.aten_table import AtenRecorder
+from kernelsmith.sandbox.autotune_hook import Tuning
+from kernelsmith.sandbox.faults import failed
+from kernelsmith.sandbox.launch_hook import LaunchHook
+from kernelsmith.sandbox.memory import Arena
+from kernelsmith.sandbox.messages import (
+    ALIGNMENT,
+    Call,
+    Called,
+    CandidateReply,
+    Failed,
+    Load,
+    Loaded,
+    Repeat,
+    Repeated,
+    State,
+    StateWritten,
+    Structure,
+    candidate_request,
+)
+from kernelsmith.sandbox.protocol import MAX_FRAME, Channel, PeerGoneError
+from kernelsmith.sandbox.recording import Recording, Refusal
+from kernelsmith.sandbox.tensors import Arenas, python_arguments, region_bytes, write_outputs
+
+MODULE_NAME = "candidate"
+_MAX_REFUSALS = 5
+
+_Host = Callable[..., Any]
+
+
+def main(channel: Channel, scratch: Path) -> None:
+    """Answer requests until the judge hangs up."""
+    session = Session(scratch)
+    while True:
+        try:
+            frame = channel.receive()
+            payload = session.answer(frame.payload, frame.fds).model_dump_json().encode()
+            if len(payload) > MAX_FRAME:
+                what = f"the launch plan takes {len(payload)} bytes, more than {MAX_FRAME}"
+                payload = Failed(outcome=Outcome.NOT_IN_PLAN, message=what).model_dump_json().encode()
+            channel.send(payload)
+        except PeerGoneError:
+            return
+
+
+class Session:
+    """One candidate: its module, its host function, and the last call."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._file = scratch / f"{MODULE_NAME}.py"
+        self._arenas = Arenas()
+        self._hook = LaunchHook()
+        self._tuning = Tuning()
+        self._entry = ""
+        self._host: _Host | None = None
+        self._last: tuple[list[object], dict[str, object]] = ([], {})
+        self._state: list[bytes] = []
+        self._hook.install()
+        self._tuning.install()
+        triton.set_allocator(_allocate)
+
+    def answer(self, payload: bytes, fds: Sequence[int]) -> CandidateReply:
+        """What the candidate did, as a reply. Raises ValueError for a request that is none."""
+        arenas = self._arenas.map(fds)
+        match candidate_request(payload):
+            case Load() as load:
+                return self._guarded("loading the module", lambda: self._load(load, arenas))
+            case Call() as call:
+                return self._guarded(f"calling {self._entry}", lambda: self._call(call, arenas))
+            case State():
+                return self._write_state(arenas[0])
+            case Repeat() as repeat:
+                return self._guarded(f"calling {self._entry} again", lambda: self._repeat(repeat))
+
+    def _guarded(self, doing: str, action: Callable[[], CandidateReply]) -> CandidateReply:
+        try:
+            return action()
+        except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt too are the candidate's doing
+            return failed(error, str(self._file), doing)
+
+    # ---------------------------------------------------------------- load
+
+    def _load(self, load: Load, arenas: Sequence[Arena]) -> CandidateReply:
+        module = self._import(load.source)
+        entry = getattr(module, load.entry, None)
+        if not callable(entry):
+            what = "class" if load.is_class else "function"
+            return Failed(outcome=Outcome.NO_CODE, message=f"the module defines no {what} named {load.entry}")
+        self._entry = load.entry
+        if load.is_class:
+            bases = [region_bytes(arenas[0], region).clone() for region in load.init.regions]
+            positional, keywords = python_arguments(load.init, bases)
+            torch.manual_seed(load.seed)
+            entry = entry(*positional, **keywords)
+            if not callable(entry):
+                return Failed(outcome=Outcome.RUNTIME_ERROR, message=f"an instance of {load.entry} cannot be called")
+        self._host = entry
+        return Loaded(tunables=self._tuning.tunables())
+
+    def _import(self, source: str) -> ModuleType:
+        """As a module with a file, which Triton and tracebacks read the source from."""
+        name = str(self._file)
+        self._file.write_text(source)
+        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+        module = ModuleType(MODULE_NAME)
+        module.__file__ = name
+        sys.modules[MODULE_NAME] = module
+        exec(compile(source, name, "exec"), module.__dict__)
+        return module
+
+    # ---------------------------------------------------------------- call
+
+    def _call(self, call: Call, arenas: Sequence[Arena]) -> CandidateReply:
+        if self._host is None:
+            raise ValueError("no module is loaded")
+        self._tuning.choose(call.choices)
+        bases = [region_bytes(arenas[0], region) for region in call.arguments.regions]
+        self._last = python_arguments(call.arguments, bases)
+        recording = Recording([base.untyped_storage() for base in bases], str(self._file))
+        result = self._run(recording if call.record else None)
+        structure, outputs = _outputs(result)
+        if isinstance(outputs, Failed):
+            return outputs
+        if recording.refusals:
+            return _refused(list(recording.refusals))
+        plan: LaunchPlan | None = None
+        if call.record:
+            try:
+                plan = recording.plan(outputs)
+            except ValueError as error:
+                return Failed(outcome=Outcome.NOT_IN_PLAN, message=f"the call is no launch plan: {error}"[:4000])
+            self._state = recording.state
+        written, _ = write_outputs(outputs, arenas[1])
+        return Called(plan=plan, structure=structure, outputs=written, choices=self._tuning.used())
+
+    def _run(self, recording: Recording | None) -> object:
+        assert self._host is not None
+        self._hook.observe = recording.launch if recording else None
+        positional, keywords = self._last
+        try:
+            with torch.no_grad(), AtenRecorder(recording) if recording else nullcontext():
+                return self._host(*positional, **keywords)
+        finally:
+            self._hook.observe = None
+
+    # ---------------------------------------------------------------- state and repeats
+
+    def _write_state(self, arena: Arena) -> CandidateReply:
+        at = 0
+        for content in self._state:
+            at = -(-at // ALIGNMENT) * ALIGNMENT
+            if at + len(content) > arena.nbytes:
+                raise ValueError(f"an arena of {arena.nbytes} bytes is too small for the state")
+            arena.buffer[at : at + len(content)] = content
+            at += len(content)
+        return StateWritten()
+
+    def _repeat(self, repeat: Repeat) -> CandidateReply:
+        if self._host is None:
+            raise ValueError("nothing was called yet")
+        host, (positional, keywords) = self._host, self._last
+        self._hook.run = repeat.launch
+        try:
+            with torch.no_grad():
+                for _ in range(repeat.n):
+                    host(*positional, **keywords)
+        finally:
+            self._hook.run = True
+        return Repeated()
+
+
+def _outputs(result: object) -> tuple[Structure, list[torch.Tensor] | Failed]:
+    """The returned tensors; only plain ones, since a subclass may compute when it is looked at."""
+    if result is None:
+        return Structure(kind="none"), []
+    structure = Structure(kind="tensor")
+    items: Sequence[object] = [result]
+    if isinstance(result, (tuple, list)):
+        structure = Structure(kind="tuple" if isinstance(result, tuple) else "list")
+        items = result
+    tensors: list[torch.Tensor] = []
+    for item in items:
+        if type(item) is torch.Tensor or type(item) is torch.nn.Parameter:
+            tensors.append(item)
+            continue
+        lazy = "; return a plain torch.Tensor" if isinstance(item, torch.Tensor) else ""
+        what = f"the host function returns {_article(type(item).__name__)} where a tensor is expected{lazy}"
+        return structure, Failed(outcome=Outcome.WRONG_DTYPE, message=what)
+    return structure, tensors
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+def _refused(refusals: Sequence[Refusal]) -> Failed:
+    """All that the host function may not do, with lines."""
+    places = [f"{r.what} at line {r.line}" if r.line else r.what for r in refusals[:_MAX_REFUSALS]]
+    more = f", and {len(refusals) - _MAX_REFUSALS} more" if len(refusals) > _MAX_REFUSALS else ""
+    return Failed(
+        outcome=Outcome.NOT_IN_PLAN,
+        message=f"host code {', '.join(places)}{more}; do this work in a Triton kernel",
+        line=refusals[0].line,
+    )
+
+
+def _allocate(size: int, alignment: int, stream: int | None) -> torch.Tensor:
+    """Memory for kernels that ask Triton for some."""
+    return torch.empty(size, dtype=torch.int8)
