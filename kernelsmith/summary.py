@@ -1,4 +1,4 @@
-"""From a run's history to the records that say what became of it. Pure but for reading paths; used by tune.py and report."""
+"""From a run's history to the records that say what became of it. Pure functions; used by tune.py and report."""
 
 from __future__ import annotations
 

@@ -1,0 +1,205 @@
+"""A scripted proposer and an in-process executor: the loop's partners without a model, a device or torch.
+
+A kernel's text says what its verdict is: `# faster 2.0`, `# compile_error`, `# crash the judge`, ...
+Also run as a program (`python -m tests.fakes RUNS LOG [RESUME]`), to be killed and resumed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.model import (
+    Brief,
+    Budget,
+    Evaluation,
+    Job,
+    Level,
+    OperatorInfo,
+    OperatorRef,
+    Outcome,
+    Prompt,
+    Reply,
+    Seed,
+    Stage,
+    StageSeconds,
+    TargetFacts,
+    Timing,
+    Usage,
+    Verdict,
+    Workload,
+)
+from kernelsmith.propose import Request
+from kernelsmith.runs import RunSpec
+
+TARGET = TargetFacts(name="fake", device="cpu", summary="no device at all")
+
+
+def code(verdict: str, extra: str = "") -> str:
+    """A reply with a kernel that will get this verdict."""
+    return f"Here it is.\n```python\nimport triton\ndef op(x):\n    return x  # {verdict}\n{extra}```\n"
+
+
+def timing(speedup: float, dims: dict[str, int] | None = None, width: float = 1.02) -> Timing:
+    low, high = speedup / width, speedup * width
+    return Timing(
+        workload=Workload(dims=dims or {"N": 1024}),
+        median_ms=1 / speedup,
+        ci95_ms=(0.99 / speedup, 1.01 / speedup),
+        n=30,
+        host_us=5.0,
+        baselines={"eager": 1.2, "compile": 1.0},
+        speedup={"eager": speedup * 1.2, "compile": speedup},
+        speedup_ci95={"eager": (low * 1.2, high * 1.2), "compile": (low, high)},
+        verdict=Verdict.FASTER if low > 1 else Verdict.SLOWER if high < 1 else Verdict.INCONCLUSIVE,
+    )
+
+
+def evaluation_of(source: str, level: Level, seconds: float = 0.0) -> Evaluation:
+    faster = re.search(r"# faster ([\d.]+)(?: then ([\d.]+|wrong))?", source)
+    if faster is None:
+        word = re.search(r"# (\w+)", source)
+        outcome = Outcome(word[1]) if word else Outcome.REJECTED
+        return Evaluation(outcome=outcome, stage=Stage.COMPILE, message=f"because it says {outcome}")
+    claim = faster[2] if level is Level.FULL and faster[2] else faster[1]
+    if claim == "wrong":
+        return Evaluation(outcome=Outcome.WRONG_VALUES, stage=Stage.CHECK, message="wrong at N=1")
+    return Evaluation(
+        outcome=Outcome.PASSED,
+        stage=Stage.BENCH,
+        cases=4,
+        timings=(timing(float(claim)),),
+        seconds=StageSeconds(total=seconds),
+    )
+
+
+@dataclass
+class FakeExecutor:
+    """Judges by what the text says; `broken` counts down infrastructure failures."""
+
+    broken: int = 0
+    delay: float = 0.0
+    jobs: list[Job] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def describe(self, operator: OperatorRef) -> OperatorInfo:
+        return info(operator.path)
+
+    def seeds(self, operator: OperatorRef) -> tuple[Seed, ...]:
+        return (Seed(source="# seed", origin="inductor"),)
+
+    def evaluate(self, job: Job) -> Evaluation:
+        with self.lock:
+            self.jobs.append(job)
+            if self.broken:
+                self.broken -= 1
+                raise InfrastructureError("the judge died", "run again")
+        time.sleep(self.delay)
+        return evaluation_of(job.source, job.level)
+
+    def close(self) -> None:
+        pass
+
+
+Answer = str | None | Exception
+COST = Usage(input_tokens=100, output_tokens=50, usd=Decimal("0.01"))
+
+
+@dataclass
+class Scripted:
+    """Gives its answers in order, then None. Every call costs the same; reserves twice of it."""
+
+    answers: Iterable[Answer]
+    spec: str = "openai:scripted"
+    usage: Usage = COST
+    priced: bool = True
+    before: Callable[[Request], None] = lambda _: None
+    asked: list[Request] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._answers = iter(self.answers)
+        self._lock = threading.Lock()
+
+    def reserve(self, request: Request) -> Usage:
+        return self.usage + self.usage
+
+    def propose(self, request: Request) -> Reply | None:
+        with self._lock:
+            self.asked.append(request)
+            answer = next(self._answers, None)
+        self.before(request)
+        if isinstance(answer, Exception):
+            raise answer
+        return None if answer is None else Reply(text=answer, usage=self.usage, model=self.spec)
+
+
+def info(path: str = "/op.py") -> OperatorInfo:
+    return OperatorInfo(
+        name="op", kind="native", path=path, digest="d" * 16, source="def op(x): ...", doc="", signature="op(x)"
+    )
+
+
+def spec(budget: Budget | None = None, **changes: object) -> RunSpec:
+    values: dict[str, object] = {
+        "operator": OperatorRef(path="/op.py"),
+        "info": info(),
+        "target": "fake",
+        "models": ("openai:scripted",),
+        "budget": budget or Budget(max_trials=10),
+        "width": 1,
+        "seed": 7,
+    }
+    return RunSpec.model_validate(values | changes)
+
+
+def render(brief: Brief) -> Prompt:
+    failure = brief.repair.evaluation.message if brief.repair and brief.repair.evaluation else ""
+    return Prompt(system="be fast", user=f"trial {brief.trial} {failure}")
+
+
+def main(runs: str, log: str, slow: str, resume: str = "") -> None:
+    """Tune with a proposer and an executor that note every call in `log` and hang at the place named by `slow`."""
+    from kernelsmith.store import Store
+    from kernelsmith.tune import Tools, tune
+
+    def note(text: str) -> None:
+        with Path(log).open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+    def before(request: Request) -> None:
+        note(f"asked {request.brief.trial}")
+        if slow == "call" and request.brief.trial == 2:
+            note("hanging")
+            time.sleep(60)
+
+    class Noting(FakeExecutor):
+        def evaluate(self, job: Job) -> Evaluation:
+            note(f"judging {job.level}")
+            if (slow == "bench" and len(self.jobs) == 1) or (slow == "recheck" and job.level is Level.FULL):
+                note("hanging")
+                time.sleep(60)
+            return super().evaluate(job)
+
+    def emit(record: object) -> None:
+        if slow == "reply" and getattr(record, "record", "") == "reply" and getattr(record, "trial", 0) == 2:
+            note("hanging")
+            time.sleep(60)
+
+    with Store.open(Path(runs)) as store:
+        run = store.find(resume) if resume else store.create(spec(Budget(max_trials=3)))
+        store.lock(run)
+        done = len(store.calls(run))
+        proposer = Scripted([code(f"faster 1.{n}") for n in range(done + 1, 9)], before=before)
+        result = tune(run, Tools(store, Noting(), (proposer,), TARGET, render, emit), resumed=bool(resume))
+        note(f"{result.stop} {result.winner.trial if result.winner else None}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
