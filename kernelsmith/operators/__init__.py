@@ -1,0 +1,1 @@
+"""Operator files: how they are written (`declare`) and read (`load`)."""

@@ -1,0 +1,263 @@
+"""Holds an answer against the truth and says, in words a person acts on, what is wrong first.
+
+Order: number of outputs, type, dtype, shape, strides, then values (or the operator's own `check`), then the bytes of the
+inputs and beside them. NaN and infinities must stand where truth has them; 0.0 and -0.0 are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelsmith.errors import OperatorError
+from kernelsmith.evaluate.inputs import CallInputs, TensorValue
+from kernelsmith.evaluate.oracle import Expected, Truth
+from kernelsmith.model import Mismatch, Outcome
+from kernelsmith.operators.loaded import LoadedOperator
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with an answer."""
+
+    outcome: Outcome
+    message: str
+    mismatch: Mismatch | None = None
+
+
+def compare(
+    truth: Truth,
+    outputs: Sequence[torch.Tensor],
+    op: LoadedOperator,
+    inputs: CallInputs,
+    *,
+    after: Sequence[torch.Tensor] | None = None,
+) -> Finding | None:
+    """The first thing that is wrong with an answer; None if it is right.
+
+    Args:
+        outputs: the returned tensors in order. Those that are mutated arguments may be left out.
+        after: storages after the call (1-D uint8, one per buffer); needed where the operator mutates.
+    """
+    pairs = _paired(truth, outputs, inputs, after)
+    if isinstance(pairs, Finding):
+        return pairs
+    for expected, got in pairs:
+        if wrong := _contract(expected, got):
+            return wrong
+    if op.check is not None:
+        return _own_check(truth, pairs, op, inputs)
+    for i, (expected, got) in enumerate(pairs):
+        if wrong := _values(i, expected, got):
+            return wrong
+    return None
+
+
+def _paired(
+    truth: Truth, outputs: Sequence[torch.Tensor], inputs: CallInputs, after: Sequence[torch.Tensor] | None
+) -> list[tuple[Expected, torch.Tensor]] | Finding:
+    returned = [e for e in truth.outputs if e.returned is not None]
+    owed = [e for e in returned if e.mutated is None]
+    if len(outputs) not in (len(returned), len(owed)):
+        wanted = "tensor" if len(returned) == 1 else "tensors"
+        message = f"returned {len(outputs)} tensors, the reference returns {len(returned)} {wanted}"
+        return Finding(Outcome.WRONG_SHAPE, message)
+    matched = returned if len(outputs) == len(returned) else owed
+    pairs = list(zip(matched, outputs, strict=True))
+    buffers = inputs.buffers()
+    for expected in truth.outputs:
+        if expected.returned is None and expected.mutated is not None:
+            if after is None:
+                raise ValueError("an operator that mutates is judged with the storages after the call")
+            pairs.append((expected, buffers[expected.mutated].on(after[expected.mutated])))
+    return pairs
+
+
+def _contract(expected: Expected, got: torch.Tensor) -> Finding | None:
+    """Type, dtype, shape and strides."""
+    working, name = expected.working, expected.name
+    if type(got) is not torch.Tensor:
+        return Finding(Outcome.WRONG_DTYPE, f"{name} is a {type(got).__name__}, not a plain torch.Tensor")
+    if got.dtype != working.dtype:
+        return Finding(
+            Outcome.WRONG_DTYPE, f"{name} is {_short(got.dtype)}, the reference's is {_short(working.dtype)}"
+        )
+    if got.shape != working.shape:
+        message = f"{name} has shape {tuple(got.shape)}, the reference's has {tuple(working.shape)}"
+        return Finding(Outcome.WRONG_SHAPE, message)
+    if got.is_contiguous() or _strides(got) == _strides(working):
+        return None
+    message = f"{name} has strides {got.stride()}; the reference's are {working.stride()} (contiguous is right too)"
+    return Finding(Outcome.WRONG_SHAPE, message)
+
+
+def _strides(t: torch.Tensor) -> list[int]:
+    return [stride for size, stride in zip(t.shape, t.stride(), strict=True) if size > 1]
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _own_check(
+    truth: Truth, pairs: Sequence[tuple[Expected, torch.Tensor]], op: LoadedOperator, inputs: CallInputs
+) -> Finding | None:
+    """The operator's `check(output, expected, *inputs)`: False or an AssertionError rejects."""
+    assert op.check is not None
+    got = [g.clone() for _, g in pairs]
+    want = [e.working.clone() for e, _ in pairs]
+    single = truth.single and len(got) == 1
+    try:
+        right = op.check(got[0] if single else tuple(got), want[0] if single else tuple(want), *inputs.arguments())
+        reason = "the operator's check says no"
+    except AssertionError as error:
+        right, reason = False, f"the operator's check says: {error}"
+    except Exception as error:
+        message = f"check= raised {type(error).__name__}: {error}"
+        raise OperatorError(message, "it should return True or False", file=op.info.path) from error
+    return None if right else Finding(Outcome.WRONG_VALUES, reason)
+
+
+def _values(position: int, expected: Expected, got: torch.Tensor) -> Finding | None:
+    wrong = _wrong_elements(expected, got)
+    count = int(wrong.sum())
+    if not count:
+        return None
+    index = _worst(expected, got, wrong)
+    value, truth = got[index].item(), expected.truth[index].item()
+    bound = 0.0 if expected.bound is None else float(expected.bound[index])
+    mismatch = Mismatch(
+        output=position,
+        index=index,
+        got=_plain(value),
+        expected=_plain(truth),
+        bound=bound,
+        count=count,
+        total=got.numel(),
+    )
+    where = f"{expected.name}[{', '.join(map(str, index))}]" if index else expected.name
+    message = f"{where} is {_shown(value)}, should be {_shown(truth)}"
+    if bound:
+        message += f" within {bound:.3g}"
+    return Finding(Outcome.WRONG_VALUES, f"{message}; {count} of {got.numel()} elements are wrong", mismatch)
+
+
+def _wrong_elements(expected: Expected, got: torch.Tensor) -> torch.Tensor:
+    """Mask of the elements that no honest kernel gives."""
+    if expected.bound is None:
+        right = (got == expected.truth) | (got == expected.working)
+        for other in expected.seen:
+            right |= got == other
+        return ~right
+    working, truth, bound = expected.working, expected.truth, expected.bound
+    wide = got.to(truth.dtype)
+    near = (wide - truth).abs() <= bound
+    # Where truth is not finite but the reference in its own dtype is, the reference's number is right as well.
+    beside = working.to(truth.dtype)
+    slack = 4 * torch.finfo(working.dtype).eps * beside.abs()
+    near |= ~truth.isfinite() & beside.isfinite() & ((wide - beside).abs() <= slack)
+    rounded = truth.to(working.dtype)
+    unknown = rounded.isnan() | working.isnan() | expected.seen[0]
+    if truth.is_complex():
+        same = (got == rounded) | (got == working)
+        return ~torch.where(got.isnan(), unknown, near | same)
+    limit = torch.finfo(working.dtype).max
+    endless = (got == rounded) | (got == working) | (truth.isfinite() & (truth * wide.sign() + bound >= limit))
+    return ~torch.where(got.isnan(), unknown, torch.where(got.isinf(), endless, near))
+
+
+def _worst(expected: Expected, got: torch.Tensor, wrong: torch.Tensor) -> tuple[int, ...]:
+    """Index of the wrong element that is furthest out, in units of its bound; non-finite ones first."""
+    if expected.bound is None:
+        badness = wrong.double()
+    else:
+        excess = (got.to(expected.truth.dtype) - expected.truth).abs() / expected.bound
+        badness = torch.where(wrong, torch.nan_to_num(excess, nan=torch.inf, posinf=torch.inf), -1.0)
+    flat = int(badness.reshape(-1).argmax())
+    return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), got.shape))
+
+
+def _plain(value: Any) -> float | int | bool | str:
+    return str(value) if isinstance(value, complex) else value
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def untouched(op: LoadedOperator, inputs: CallInputs, after: Sequence[torch.Tensor]) -> Finding | None:
+    """Whether inputs and the memory beside them are as before the call; `after` holds one storage per buffer."""
+    names = inputs.buffer_names()
+    for name, buffer, left in zip(names, inputs.buffers(), after, strict=True):
+        changed = buffer.storage != left
+        if not bool(changed.any()):
+            continue
+        inside = reached(buffer)
+        beside = changed & ~inside
+        if bool(beside.any()):
+            at = int(beside.nonzero()[0])
+            return Finding(Outcome.OUT_OF_BOUNDS, _beside(name, buffer, at, int(beside.sum())))
+        if name not in op.mutates:
+            message = f"{name} was changed ({int(changed.sum())} bytes), the reference leaves it as it is"
+            return Finding(Outcome.MUTATED_INPUT, message)
+    return None
+
+
+def reached(buffer: TensorValue) -> torch.Tensor:
+    """Mask of the storage's bytes that belong to an element of the view."""
+    item = getattr(torch, buffer.view.dtype).itemsize
+    mask = torch.zeros(buffer.storage.numel(), dtype=torch.bool)
+    if buffer.view.numel:
+        elements = mask[: mask.numel() // item * item].view(-1, item)
+        elements.as_strided(
+            (*buffer.view.shape, item),
+            (*(s * item for s in buffer.view.strides), 1),
+            buffer.view.offset * item,
+        ).fill_(True)
+    return mask
+
+
+def _beside(name: str, buffer: TensorValue, at: int, count: int) -> str:
+    start = buffer.view.offset * getattr(torch, buffer.view.dtype).itemsize
+    if at < start:
+        place = f"{start - at} bytes before it"
+    elif at >= buffer.view.extent:
+        place = f"{at - buffer.view.extent} bytes past its end"
+    else:
+        place = "between its rows"
+    return f"a store missed {name}: {count} bytes that are not its own were changed, the first {place}"
+
+
+def trivial_answer(op: LoadedOperator, inputs: CallInputs, truth: Truth) -> str | None:
+    """Words for an answer that needs no work and would pass: zeros, a constant, an input as it is."""
+    before = [b.storage for b in inputs.buffers()]
+    if op.mutates and compare(truth, _like(truth, lambda e: e.working), op, inputs, after=before) is None:
+        return "leaving everything as it is"
+    if op.mutates or not truth.outputs:
+        return None
+    if compare(truth, _like(truth, lambda e: torch.zeros_like(e.working)), op, inputs) is None:
+        return "zero"
+    if compare(truth, _like(truth, _middle), op, inputs) is None:
+        return "a constant"
+    for name, given in zip(inputs.buffer_names(), inputs.tensors(), strict=True):
+        fitting = all(e.working.shape == given.shape for e in truth.outputs)
+        if fitting and compare(truth, _like(truth, lambda e, g=given: g.to(e.working.dtype)), op, inputs) is None:  # type: ignore[misc]
+            return f"a copy of {name}"
+    return None
+
+
+def _like(truth: Truth, make: Any) -> list[torch.Tensor]:
+    return [make(e).contiguous() for e in truth.outputs if e.returned is not None]
+
+
+def _middle(expected: Expected) -> torch.Tensor:
+    """The constant nearest to an output: its mean, or its most frequent integer."""
+    working = expected.working
+    if not working.numel():
+        return torch.zeros_like(working)
+    if not (working.is_floating_point() or working.is_complex()):
+        return torch.full_like(working, working.reshape(-1).mode().values.item())
+    return torch.full_like(working, working.double().nan_to_num().mean().item())
