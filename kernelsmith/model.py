@@ -478,6 +478,8 @@ class Brief(Frozen):
     repair: Trial | None = None
     """Set when the next reply should mend this trial rather than start anew."""
     seeds: tuple[Seed, ...] = ()
+    tried: tuple[str, ...] = ()
+    """Ids of every candidate of the run so far."""
     examples: tuple[Seed, ...] = ()
     """Example kernels of the operator's category."""
     hint: str = ""

@@ -126,8 +126,8 @@ class RemoteProposer:
                 return collect(body, self._wire.take, limits, self._host)
         except sdk.APITimeoutError as error:
             # not tried again: the server may be at work on it, and then both would be paid for
-            hint = "allow more time, or name another model"
-            raise ProviderError(f"{self._host}: no reply within {limits.seconds:g} s", hint) from error
+            message = f"{self._host}: no reply within {limits.seconds:g} s"
+            raise ProviderError(message, "allow more time, or name another model", billed=True) from error
         except sdk.APIStatusError as error:
             raise self._refusal(error) from error
         except sdk.APIConnectionError as error:
@@ -146,6 +146,7 @@ class RemoteProposer:
                     raise ProviderError(
                         f"{self._host}: {error.message} (attempt {failures} of {self._retry.attempts}{asked})",
                         "check that the server is up and within its rate limit, then resume the run",
+                        billed=error.billed,
                     ) from error
                 time.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")

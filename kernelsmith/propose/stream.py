@@ -85,12 +85,16 @@ class Body(Protocol):
 
 
 class TransientError(Exception):
-    """The server failed in a way that a later attempt may not; `wait` is what it asked for, seconds."""
+    """The server failed in a way that a later attempt may not.
 
-    def __init__(self, message: str, wait: float | None = None) -> None:
+    `wait` is what it asked for, seconds; `billed` says that it may have charged for the attempt.
+    """
+
+    def __init__(self, message: str, wait: float | None = None, *, billed: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.wait = wait
+        self.billed = billed
 
 
 class _LimitError(Exception):
@@ -112,7 +116,8 @@ def collect(body: Body, take: Take, limits: Limits, host: str) -> Received:
     except (_LimitError, TransientError, ProviderError) as error:
         received.finished = False
         if not received.text and isinstance(error, _LimitError):
-            raise ProviderError(f"{host}: {error} and no answer in it", "try again, or name another model") from error
+            hint = "try again, or name another model"
+            raise ProviderError(f"{host}: {error} and no answer in it", hint, billed=True) from error
         if not received.text:
             raise
     return received
@@ -140,7 +145,7 @@ def _fold(event: dict[str, Any], take: Take, received: Received, host: str) -> N
         take(event, received)
     except (AttributeError, TypeError) as wrong:
         shown = short(json.dumps(event), 80)
-        raise ProviderError(f"{host}: the reply has another shape than the protocol's: {shown}", _ADDRESS) from wrong
+        raise ProviderError(f"{host}: the reply has another shape than the protocol's: {shown}", _ADDRESS, billed=True) from wrong
 
 
 def _capped(body: Body, limits: Limits) -> Iterator[bytes]:
@@ -164,7 +169,7 @@ def _chunks(body: Body, limits: Limits) -> Iterator[bytes]:
             raise
         if "Timeout" in type(error).__name__:
             raise _LimitError(f"the reply stopped and had not ended after {limits.seconds:g} s") from error
-        raise TransientError(f"the connection broke ({short(str(error)) or type(error).__name__})") from error
+        raise TransientError(f"the connection broke ({short(str(error)) or type(error).__name__})", billed=True) from error
 
 
 def _events(chunks: Iterable[bytes], host: str) -> Iterator[dict[str, Any]]:
@@ -202,5 +207,5 @@ def _object(data: bytes, host: str) -> dict[str, Any]:
         value = None
     if not isinstance(value, dict):
         shown = data[:80].decode(errors="replace")
-        raise ProviderError(f"{host}: the reply is not a JSON object: {shown!r}", _ADDRESS)
+        raise ProviderError(f"{host}: the reply is not a JSON object: {shown!r}", _ADDRESS, billed=True)
     return value

@@ -107,6 +107,7 @@ def test_after_the_last_attempt_the_error_names_the_server_and_its_answer(protoc
     assert server.url.removeprefix("http://") in caught.value.message
     assert f"status {code}" in caught.value.message
     assert caught.value.hint
+    assert not caught.value.billed
 
 
 @both
@@ -166,9 +167,10 @@ def test_silence_meets_the_time_limit(protocol: str) -> None:
 
 @both
 def test_no_answer_at_all_is_not_asked_for_twice(protocol: str) -> None:
-    with ModelServer([ok("x", delay=30)]) as server, pytest.raises(ProviderError, match=r"within 0\.3 s"):
+    with ModelServer([ok("x", delay=30)]) as server, pytest.raises(ProviderError, match=r"within 0\.3 s") as caught:
         proposer(server, protocol).propose(request(seconds=0.3))
     assert len(server.requests) == 1
+    assert caught.value.billed
 
 
 @both

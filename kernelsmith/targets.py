@@ -1,0 +1,148 @@
+"""Target files: what a device is, as data.
+
+Owns the schema of `targets/*.toml`. Invariant: a unit is part of every quantity's name, an unknown key is an error, and
+a peak has a source or is measured. Called by the judge, the commands and the prompts.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from kernelsmith import resources
+from kernelsmith.errors import UsageError
+from kernelsmith.model import Frozen, Scalar, TargetFacts
+from kernelsmith.resources import Kind
+
+
+class TritonInfo(Frozen):
+    """Which Triton compiles for the device, and for what `GPUTarget`."""
+
+    distribution: str
+    """Name on the package index: `triton`, `triton-ascend`, ..."""
+    at_least: str
+    below: str
+    """Versions: at_least <= version < below."""
+    backend: str
+    arch: str | int | None = None
+    """None: whatever the driver says of the device that is present."""
+    warp_size: int = Field(ge=0)
+
+
+class Limits(Frozen):
+    """What a kernel may not exceed; None where the device has no such limit."""
+
+    tile_elements: int | None = Field(default=None, gt=0)
+    """Largest block of one tensor value."""
+    grid_programs: int | None = Field(default=None, gt=0)
+    """Largest size of one axis of the grid."""
+    threads_per_program: int | None = Field(default=None, gt=0)
+    registers_per_thread: int | None = Field(default=None, gt=0)
+    shared_memory_bytes: int | None = Field(default=None, gt=0)
+    unified_buffer_bytes: int | None = Field(default=None, gt=0)
+    l0c_bytes: int | None = Field(default=None, gt=0)
+    alignment_bytes: int | None = Field(default=None, gt=0)
+    missing_dtypes: tuple[str, ...] = ()
+
+
+class SourcedPeak(Frozen):
+    value: float = Field(gt=0)
+    source: str = Field(min_length=1)
+    """Where the value was read: a datasheet, a page."""
+
+
+Peak = Literal["measure"] | SourcedPeak
+
+
+class Peaks(Frozen):
+    """Upper bounds of the device; the roofline is made of them."""
+
+    memory_gb_per_s: Peak = "measure"
+    float32_tflop_per_s: Peak = "measure"
+    bfloat16_tflop_per_s: Peak = "measure"
+
+
+class Target(Frozen):
+    """One device that kernels are made for."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    summary: str
+    torch_device: str
+    """torch device type: `cpu`, `cuda`, `npu`, ..."""
+    plugin: str | None = None
+    """Module that registers the torch device when imported."""
+    triton: TritonInfo
+    limits: Limits = Limits()
+    peaks: Peaks = Peaks()
+    cache_flush_bytes: int = Field(gt=0)
+    """Size of a buffer whose overwriting leaves nothing else in the caches."""
+    visible_devices: str | None = None
+    """Environment variable that selects cards."""
+    profiler: str | None = None
+    useless_knobs: tuple[str, ...] = ()
+    """Launch options that change nothing here, so that nobody tunes them."""
+    cluster_resources: dict[str, str] = {}
+    """What a scheduler calls the device: `ray`, `kubernetes`, ..."""
+    knowledge: tuple[str, ...] = ()
+    """Files `prompts/knowledge/NAME.md` for prompts, general ones first."""
+    notes: str = ""
+    """Markdown for prompts, beside the knowledge files."""
+
+
+def available(flag: Path | None = None) -> dict[str, Path]:
+    """Target files by name, in order."""
+    return {Path(name).stem: path for name, path in resources.matching(Kind.TARGETS, "*.toml", flag).items()}
+
+
+def load(name: str, flag: Path | None = None) -> Target:
+    """Read one target by name; raises UsageError with the file and the key that is wrong."""
+    files = available(flag)
+    if name not in files:
+        raise UsageError(f"unknown target {name!r}", f"targets: {', '.join(files) or 'none found'}")
+    path = files[name]
+    try:
+        target = Target.model_validate(tomllib.loads(resources.read_file(path)))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: {error}", "a target is a TOML file") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        what = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
+        raise UsageError(f"{path}: {key}: {what}", f"keys: {', '.join(Target.model_fields)}") from error
+    if target.name != name:
+        raise UsageError(f"{path}: name is {target.name!r}", f"a target's file is called after it: {target.name}.toml")
+    return target
+
+
+def resolve(device: str, flag: Path | None = None) -> Target:
+    """The target that `--device` means: a target's name, or a torch device type that one target has."""
+    files = available(flag)
+    if device in files:
+        return load(device, flag)
+    targets = [load(name, flag) for name in files]
+    fitting = [target for target in targets if target.torch_device == device]
+    if len(fitting) == 1:
+        return fitting[0]
+    names = ", ".join(target.name for target in fitting or targets)
+    if fitting:
+        raise UsageError(f"--device {device} can be any of {names}", "name one of them")
+    raise UsageError(f"unknown device {device!r}", f"devices: {names or 'none found'}")
+
+
+def facts(target: Target, prompts: Path | None = None) -> TargetFacts:
+    """What a proposer is told of the device. `prompts` is the folder of the `--prompts` flag."""
+    limits = {name: value for name, value in target.limits if isinstance(value, int)}
+    texts = [resources.read(Kind.PROMPTS, f"knowledge/{name}.md", prompts) for name in target.knowledge]
+    missing = target.limits.missing_dtypes
+    shown: dict[str, Scalar] = {**limits, **({"missing_dtypes": ", ".join(missing)} if missing else {})}
+    return TargetFacts(
+        name=target.name,
+        device=target.torch_device,
+        summary=target.summary,
+        limits=shown,
+        notes="\n".join(text.strip() + "\n" for text in [*texts, target.notes] if text.strip()),
+        useless_knobs=target.useless_knobs,
+    )
