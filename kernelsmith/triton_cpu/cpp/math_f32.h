@@ -340,13 +340,13 @@ static inline vf32 ks_cos_f32(vf32 x) {
 //@ ks_tanh_f32
 static inline vf32 ks_tanh_f32(vf32 x) {
     vf32 a = ks_abs_f32(x), z = x * x;
-    vf32 far = ks_copysign_f32(1.0f - 2.0f / (ks_exp_f32(a + a) + 1.0f), x);
+    vf32 far = 1.0f - 2.0f / (ks_exp_f32(a + a) + 1.0f);
     vf32 t = ks_set(-0.00589796668f);
     t = ks_fma_f32(t, z, ks_set(0.0207986254f));
     t = ks_fma_f32(t, z, ks_set(-0.0537847169f));
     t = ks_fma_f32(t, z, ks_set(0.133319363f));
     t = ks_fma_f32(t, z, ks_set(-0.333332986f));
-    return a < 0.6f ? ks_fma_f32(t * z, x, x) : far;
+    return ks_copysign_f32(a < 0.6f ? ks_fma_f32(t * z, a, a) : far, x);
 }
 
 //@ ks_erf_f32

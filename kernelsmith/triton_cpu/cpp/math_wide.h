@@ -157,9 +157,9 @@ KS_LIFT1(ks_cosh_f32, ks_wide_cosh)
 //@ ks_wide_asinh
 static inline vf64 ks_wide_asinh(vf64 x) {
     vf64 a = ks_wide_abs(x), z = x * x;
-    vf64 near = ks_wide_fma(x * z, ks_wide_fma(z, ks_wide_set(3 / 40.0), ks_wide_set(-1 / 6.0)), x);
+    vf64 near = ks_wide_fma(a * z, ks_wide_fma(z, ks_wide_set(3 / 40.0), ks_wide_set(-1 / 6.0)), a);
     vf64 far = ks_wide_log2(a + ks_wide_sqrt(z + 1.0)) * 0.6931471805599453;
-    return a < 0.01 ? near : ks_wide_copysign(far, x);
+    return ks_wide_copysign(a < 0.01 ? near : far, x);
 }
 
 //@ ks_asinh_f32
@@ -341,7 +341,7 @@ KS_LIFT1(ks_sinpi_f32, ks_wide_sinpi)
 static inline vf64 ks_wide_cospi(vf64 x) {
     vf64 twice = ks_wide_abs(x) >= 16777216.0 ? x * 0.0 : x + x;
     vf64 quarters = ks_wide_rint(twice);
-    return ks_wide_sine(twice - quarters, quarters + 1.0);
+    return ks_wide_sine(twice - quarters, quarters + 1.0) + 0.0;  // a zero is +0
 }
 
 //@ ks_cospi_f32
@@ -371,7 +371,16 @@ static __attribute__((noinline)) vf32 ks_tan_f32(vf32 x) {
 
 //@ ks_fmod_f32
 static __attribute__((noinline)) vf32 ks_fmod_f32(vf32 x, vf32 y) {
-    vf32 r;
-    for (int i = 0; i < KS_LANES; i++) r[i] = __builtin_fmodf(x[i], y[i]);
-    return r;
+    vf64 rest[2];
+    for (int half = 0; half < 2; half++) {
+        vf64 a = ks_wide_abs(ks_widen(x, half)), b = ks_wide_abs(ks_widen(y, half)), ratio = a / b;
+        vf64 whole = ks_wide_rint(ratio);
+        whole = whole > ratio ? whole - 1.0 : whole;
+        vf64 r = ks_wide_fma(-whole, b, a);  // exact; below zero where the ratio was rounded up to a whole number
+        r = r < 0.0 ? r + b : r;
+        for (int i = 0; i < KS_LANES / 2; i++)
+            if (!(ratio[i] < 1e15) || b[i] == __builtin_inf()) r[i] = ks_fmod_f64(a[i], b[i]);
+        rest[half] = r;
+    }
+    return ks_copysign_f32(ks_narrow(rest[0], rest[1]), x);
 }
