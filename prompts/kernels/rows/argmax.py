@@ -1,7 +1,7 @@
 """Argmax over the last dimension: first of equal values, NaN above everything, as torch does.
 
-Every lane keeps its own best value and index while the row streams by; the lanes are compared once at the end. Use this
-form for reductions that carry a companion (argmin, max with indices, top-1): one reduction per row instead of per block.
+Every lane keeps its own best value and index while the row streams by; the lanes are compared once at the end, so there
+is one reduction per row, not one per block. Use this form for reductions with a companion: argmin, max with indices.
 """
 
 import torch

@@ -1,0 +1,65 @@
+"""Records of an evaluation as Python literals for the package and as tables for its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kernelsmith.export.cases import Case
+from kernelsmith.model import Region, Timing, Workload
+
+
+def boxes(regions: Iterable[Region]) -> str:
+    """Elements of a tuple of `Box(...)`."""
+    return "".join(
+        f"Box(dims={r.dims!r}, dtypes={r.dtypes!r}, layouts={r.layouts!r}, scalars={r.scalars!r}), " for r in regions
+    )
+
+
+def points(workloads: Iterable[Workload]) -> str:
+    """Elements of a tuple of `Point(...)`."""
+    return "".join(f"Point(dims={w.dims!r}, dtypes={w.dtypes!r}), " for w in workloads)
+
+
+def case_list(found: Iterable[Case]) -> str:
+    return "".join(f"({c.dims!r}, {c.dtypes!r}, {c.scalars!r}), " for c in found)
+
+
+def region_table(regions: Sequence[Region]) -> str:
+    """A Markdown table with one row per box."""
+    dims = list(dict.fromkeys(name for r in regions for name in r.dims))
+    head = [*dims, "dtypes", "layouts", "how"]
+    rows = [
+        [
+            *(f"{r.dims[d][0]}..{r.dims[d][1]}" if d in r.dims else "any" for d in dims),
+            _pairs(r.dtypes) or "any",
+            _pairs({k: v for k, v in r.layouts.items() if v != "contiguous"}) or "contiguous",
+            r.status.value + (f", {_pairs(r.scalars)}" if r.scalars else ""),
+        ]
+        for r in regions
+    ]
+    return _table(head, rows)
+
+
+def timing_table(timings: Sequence[Timing]) -> str:
+    """A Markdown table with one row per workload; a sentence where nothing was measured."""
+    if not timings:
+        return "Not measured."
+    names = list(timings[0].baselines)
+    head = ["workload", "kernel ms", *(f"{n} ms" for n in names), "speed-up over the best", "verdict"]
+    rows = []
+    for t in timings:
+        best = t.best_baseline
+        low, high = t.speedup_ci95[best]
+        speed = f"{t.speedup[best]:.2f} ({low:.2f} to {high:.2f})"
+        times = (f"{t.baselines[n]:.4g}" if n in t.baselines else "" for n in names)
+        rows.append([t.workload.label, f"{t.median_ms:.4g}", *times, speed, t.verdict.value])
+    return _table(head, rows)
+
+
+def _pairs(values: dict[str, str] | dict[str, bool | int | float | str | None]) -> str:
+    return ", ".join(f"{k} {v}" for k, v in values.items())
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
