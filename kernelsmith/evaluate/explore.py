@@ -25,8 +25,10 @@ MIXED = (37, 130, 5, 67, 1, 100, 17, 3, 257, 2, 33, 64, 7, 129, 31, 200)
 """Sizes that are combined across dims; odd ones first."""
 EDGES = {
     Level.QUICK: (257, 1, 1025, 2),
-    Level.FULL: (257, 1, 1025, 2, 3, 7, 15, 16, 31, 32, 63, 64, 65, 127, 128, 129, 255, 256, 511, 513, 1000, 1023)
-    + (1024, 2047, 2049, 4097, 8191, 16385, 32769, 65535, 65536, 65537),
+    Level.FULL: (
+        (257, 1, 1025, 2, 3, 7, 15, 16, 31, 32, 63, 64, 65, 127, 128, 129, 255, 256, 511, 513, 1000)
+        + (1023, 1024, 2047, 2049, 4097, 8191, 16385, 32769, 65535, 65536, 65537)
+    ),
 }
 """Sizes that one dim takes while the others stay small."""
 LONG = (8209, 4099, 2053, 1031, 521)
@@ -60,7 +62,7 @@ def cases(op: LoadedOperator, *, level: Level, seed: int, blocks: Sequence[int])
     if op.problem is not None:
         kinds = (Values.NORMAL, Values.NEGATIVE, Values.LARGE, Values.SHIFTED, Values.TINY)
         varied = kinds if op.problem.has_floats else kinds[:1]
-        return [Case(values=kind, workload=op.workloads[0] if kind is Values.NORMAL else None) for kind in varied]
+        return [*workload_cases(op), *(Case(values=kind) for kind in varied[1:])]
     search = _Search(op, level, seed, tuple(dict.fromkeys(b for b in blocks if b > 1)))
     found: dict[str, Case] = {}
     for case in search.all():
@@ -70,10 +72,15 @@ def cases(op: LoadedOperator, *, level: Level, seed: int, blocks: Sequence[int])
     return list(found.values())
 
 
+def workload_cases(op: LoadedOperator) -> list[Case]:
+    """One case per tuned workload, in the operator's order."""
+    return list(_Search(op, Level.QUICK, 0, ()).workloads())
+
+
 def sequence(op: LoadedOperator) -> list[Case]:
     """A large call, a small one, the large one again: what state between calls cannot survive."""
     if op.problem is not None:
-        return [Case(values=Values.NORMAL)] * 3
+        return workload_cases(op) * 3
     search = _Search(op, Level.QUICK, 0, ())
     large = search.case(search.shape({d.name: 67 for d in op.dims}))
     small = search.case(search.shape({d.name: 2 for d in op.dims}))
@@ -155,10 +162,10 @@ class _Search:
         sets = sorted(range(len(self.op.dtype_sets)), key=lambda i: _narrow(self.op.dtype_sets[i]))
         for pick, kind in itertools.product(sets if self.level is Level.FULL else sets[:1], ON_LONG):
             for shape in shapes:
-                for focus in self.focuses(kind)[:1] or [None]:
-                    made = self.case(shape, kind if focus else Values.NORMAL, focus, pick=pick)
-                    if made is not None:
-                        yield made
+                focus = next(iter(self.focuses(kind)), None)
+                made = self.case(shape, kind if focus else Values.NORMAL, focus, pick=pick)
+                if made is not None:
+                    yield made
 
     def alternatives(self, shapes: Sequence[dict[str, int]]) -> Iterator[Case]:
         """Every layout, dtype set, missing optional argument and scalar choice at least once on normal values."""

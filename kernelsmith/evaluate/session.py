@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate.transport import Desk
 from kernelsmith.model import Evaluation, Mismatch, Outcome, Stage, Where
 from kernelsmith.plan import LaunchPlan
 from kernelsmith.sandbox.limits import Ending, Exit, Limits
-from kernelsmith.sandbox.memory import Arena
+from kernelsmith.sandbox.memory import Arena, ArenaPool
 from kernelsmith.sandbox.messages import (
     Arguments,
     Broken,
@@ -43,6 +44,7 @@ from kernelsmith.sandbox.messages import (
     launcher_reply,
     state_regions,
 )
+from kernelsmith.sandbox.protocol import ProtocolError
 from kernelsmith.sandbox.zygote import ChildEnded, Zygote
 
 CANDIDATE_ROLE = "kernelsmith.sandbox.recorder"
@@ -102,7 +104,8 @@ class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not 
 class _Session:
     """A child of the zygote in one role."""
 
-    def __init__(self, zygote: Zygote, role: str, limits: Limits, what: str) -> None:
+    def __init__(self, zygote: Zygote, role: str, limits: Limits, what: str, pool: ArenaPool) -> None:
+        self.desk = Desk(pool)
         self._child = zygote.spawn(role, limits=limits, label=what)
         self._what = what
         self._ended = False
@@ -112,6 +115,7 @@ class _Session:
         if not self._ended:
             self._ended = True
             self._child.kill()
+        self.desk.clear()
 
     def _ask(self, payload: bytes, fds: Sequence[int], seconds: float, stage: Stage) -> bytes:
         try:
@@ -119,6 +123,9 @@ class _Session:
         except ChildEnded as ended:
             self._ended = True
             raise self._died(ended.exit, seconds, stage) from None
+        except ProtocolError as error:
+            self._ended = True
+            raise self._garbled(ValueError(str(error)), stage) from None
 
     def _died(self, end: Exit, seconds: float, stage: Stage) -> Exception:
         if end.ending is Ending.LOST:
@@ -142,8 +149,8 @@ class _Session:
 class CandidateSession(_Session):
     """The process that holds the candidate's Python."""
 
-    def __init__(self, zygote: Zygote, limits: Limits) -> None:
-        super().__init__(zygote, CANDIDATE_ROLE, limits, "candidate")
+    def __init__(self, zygote: Zygote, limits: Limits, pool: ArenaPool) -> None:
+        super().__init__(zygote, CANDIDATE_ROLE, limits, "candidate", pool)
 
     def load(self, request: Load, arena: Arena | None, seconds: float) -> Loaded:
         reply = self._exchange(request, [arena.fd] if arena else [], seconds, Stage.LOAD)
@@ -203,8 +210,8 @@ class CandidateSession(_Session):
 class LauncherSession(_Session):
     """The process that replays plans; it holds no candidate Python, but runs its kernels as native code."""
 
-    def __init__(self, zygote: Zygote, limits: Limits) -> None:
-        super().__init__(zygote, LAUNCHER_ROLE, limits, "launcher")
+    def __init__(self, zygote: Zygote, limits: Limits, pool: ArenaPool) -> None:
+        super().__init__(zygote, LAUNCHER_ROLE, limits, "launcher", pool)
 
     def prepare(self, plan: LaunchPlan, state: Arena | None, seconds: float) -> Prepared:
         return self._exchange(Prepare(plan=plan), [state.fd] if state else [], seconds, Stage.COMPILE, Prepared)

@@ -1,0 +1,176 @@
+"""`kernelsmith doctor`: is everything here that a run needs, and what to do where it is not.
+
+Each check is a function that returns findings; none raises. Versions are read from package metadata, so nothing heavy
+is imported; what needs torch or Triton runs in a process of its own. Keys are reported as set or not set, never shown.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+
+from kernelsmith.errors import KernelsmithError
+from kernelsmith.model import Frozen
+
+SUPPORTED_TRITON = ((3, 6), (3, 9))
+SUPPORTED_TORCH = (2, 11)
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+FREE_BYTES = 2 << 30
+PROBE_SECONDS = 120.0
+
+
+class Health(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Finding(Frozen):
+    """One line of the doctor's report."""
+
+    name: str
+    health: Health
+    detail: str
+    fix: str = ""
+
+
+def examine(runs: Path) -> Iterator[Finding]:
+    """Every finding, as it is made; `runs` is the folder of the store."""
+    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        _python,
+        _packages,
+        _compiler,
+        _cpu_backend,
+        _sandbox,
+        lambda: _store(runs),
+        _data_files,
+        _keys,
+    )
+    for check in checks:
+        yield from check()
+
+
+def _python() -> Iterator[Finding]:
+    yield Finding(name="python", health=Health.OK, detail=".".join(map(str, sys.version_info[:3])))
+
+
+def _packages() -> Iterator[Finding]:
+    for name in ("torch", "triton"):
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(name=name, health=Health.FAIL, detail="not installed", fix=f"pip install {name}")
+            continue
+        numbers = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
+        low, high = (SUPPORTED_TRITON) if name == "triton" else (SUPPORTED_TORCH, (99, 0))
+        if low <= numbers <= high:
+            yield Finding(name=name, health=Health.OK, detail=version)
+        else:
+            wanted = f"{low[0]}.{low[1]}" + (f" to {high[0]}.{high[1]}" if name == "triton" else " or newer")
+            yield Finding(name=name, health=Health.WARN, detail=f"{version}, tested with {wanted}")
+    for name in ("openai", "anthropic"):
+        try:
+            yield Finding(name=name, health=Health.OK, detail=importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            fix = f"pip install {name} (only needed for {name}: models)"
+            yield Finding(name=name, health=Health.WARN, detail="not installed", fix=fix)
+
+
+def _compiler() -> Iterator[Finding]:
+    for name in filter(None, (os.environ.get("KERNELSMITH_CXX"), os.environ.get("CXX"), "g++", "clang++")):
+        if path := shutil.which(name):
+            said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=30)
+            line = (said.stdout.splitlines() or ["unknown version"])[0]
+            yield Finding(name="C++ compiler", health=Health.OK, detail=line)
+            return
+    fix = "install g++ (Debian, Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++) or clang++"
+    yield Finding(name="C++ compiler", health=Health.FAIL, detail="none found; --device cpu needs one", fix=fix)
+
+
+def _cpu_backend() -> Iterator[Finding]:
+    program = "import triton.backends as b; print(' '.join(sorted(b.backends)))"
+    try:
+        said = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=PROBE_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        yield Finding(name="Triton backends", health=Health.FAIL, detail=f"no answer in {PROBE_SECONDS:g} s")
+        return
+    names = said.stdout.split()
+    if said.returncode:
+        last = (said.stderr.strip().splitlines() or ["no message"])[-1]
+        yield Finding(name="Triton backends", health=Health.FAIL, detail=last, fix="reinstall triton")
+    elif "cpu" in names:
+        yield Finding(name="Triton backends", health=Health.OK, detail=", ".join(names))
+    else:
+        fix = "reinstall kernelsmith-tuner: its entry point `triton.backends: cpu` is missing"
+        yield Finding(name="Triton backends", health=Health.FAIL, detail=", ".join(names) or "none", fix=fix)
+
+
+def _sandbox() -> Iterator[Finding]:
+    from kernelsmith.sandbox.zygote import Zygote
+
+    try:
+        with Zygote(preload=()) as zygote:
+            layers = zygote.layers
+    except KernelsmithError as error:
+        yield Finding(name="sandbox", health=Health.FAIL, detail=error.message, fix=error.hint)
+        return
+    held = {
+        "user namespace": layers.user_namespace,
+        "pid namespace": layers.pid_namespace,
+        "mount namespace": layers.mount_namespace,
+        "network namespace": layers.network_namespace,
+        "read-only mounts": layers.readonly_mounts,
+        f"Landlock (ABI {layers.landlock_abi})": layers.landlock_abi > 0,
+        "seccomp": layers.seccomp,
+        "resource limits": layers.rlimits,
+    }
+    missing = [name for name, holds in held.items() if not holds]
+    detail = ", ".join(name for name, holds in held.items() if holds)
+    if missing:
+        detail += "; missing: " + ", ".join(missing)
+    health = Health.OK if not missing else Health.WARN if layers.sound else Health.FAIL
+    yield Finding(name="sandbox", health=health, detail=detail, fix="; ".join(layers.notes))
+
+
+def _store(runs: Path) -> Iterator[Finding]:
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=runs):
+            pass
+    except OSError as error:
+        fix = "choose another folder with --runs DIR or KERNELSMITH_RUNS"
+        yield Finding(name="runs folder", health=Health.FAIL, detail=f"{runs}: {error.strerror}", fix=fix)
+        return
+    free = shutil.disk_usage(runs).free
+    detail = f"{runs}, {free / 2**30:.1f} GiB free"
+    if free < FREE_BYTES:
+        yield Finding(name="runs folder", health=Health.WARN, detail=detail, fix="free some disk before a long run")
+    else:
+        yield Finding(name="runs folder", health=Health.OK, detail=detail)
+
+
+def _data_files() -> Iterator[Finding]:
+    from kernelsmith import resources
+
+    for kind in resources.Kind:
+        found = resources.folders(kind)
+        if found:
+            yield Finding(name=kind, health=Health.OK, detail=", ".join(str(folder) for folder in found))
+        else:
+            fix = "reinstall kernelsmith-tuner: the folder is part of it"
+            yield Finding(name=kind, health=Health.FAIL, detail="no folder found", fix=fix)
+
+
+def _keys() -> Iterator[Finding]:
+    for key in KEYS:
+        detail = "set" if os.environ.get(key) else "not set (only needed for paid models)"
+        yield Finding(name=key, health=Health.OK, detail=detail)

@@ -1,0 +1,195 @@
+"""How fast is a candidate that passed? Its replay beside the baselines, round by round in random order.
+
+Everything runs alone on the device. The launcher's nanoseconds are bounded from outside: never more than the judge's
+own clock around the question, never less than writing the outputs can take. A random tenth of the timed replays is
+compared with the truth afterwards. The host function's own Python is measured apart, by the judge's clock around real
+calls on a small case, and counts in every speed-up (on the CPU a call costs replay + host).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from kernelsmith.evaluate import schedule, transport
+from kernelsmith.evaluate.check import Checker, Proven
+from kernelsmith.evaluate.rivals import Rivals
+from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
+from kernelsmith.model import Outcome, Stage, Timing, Verdict
+from kernelsmith.sandbox.messages import Region, Sample
+
+MIN_ROUNDS, MAX_ROUNDS = 12, 100
+PRECISE = 0.01
+"""Half-width of the ratio's interval, relative, at which a workload needs no more rounds."""
+HOPELESS = 0.5
+"""A candidate whose ratio lies surely below this is not measured further."""
+KEPT_SHARE = 0.1
+POOL = 3
+"""Input sets per workload, the contents that were checked; the truth of each is known."""
+HOST_CALLS = 50
+FLOOR_FACTOR = 8.0
+"""No memory writes this many times faster than a plain copy does; a claim beyond it is not believed."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One workload on the launcher: its plan, its inputs in the arena, and who it runs against."""
+
+    workload: int
+    proven: Proven
+    regions: tuple[tuple[Region, ...], ...]
+    baselines: tuple[str, ...]
+
+
+class Bench:
+    """Measures one candidate; used by one thread that has the device alone."""
+
+    def __init__(
+        self,
+        checker: Checker,
+        launcher: LauncherSession,
+        *,
+        flush_bytes: int,
+        copy_bytes_per_second: float,
+        seed: int,
+    ) -> None:
+        self._checker = checker
+        self._launcher = launcher
+        self._flush = flush_bytes
+        self._peak = copy_bytes_per_second
+        self._seed = seed
+        self._random = random.Random(seed)
+        self.audited = 0
+
+    def lane(self, workload: int, proven: Proven, baselines: Sequence[str]) -> Lane:
+        """Put a workload's input sets into the launcher's arena."""
+        known = [self._checker.known(proven.case, content) for content in range(POOL)]
+        end, regions = 0, []
+        for one in known:
+            packed = transport.packed(one.inputs, end)
+            regions.append(packed.regions)
+            end = -(-packed.end // 4096) * 4096
+        arena = self._launcher.desk.inputs(end)
+        for one, where in zip(known, regions, strict=True):
+            transport.write(one.inputs, arena, where)
+        return Lane(workload, proven, tuple(regions), tuple(baselines))
+
+    def quick(self, lane: Lane, samples: int) -> float:
+        """Median milliseconds of a few samples: enough to choose between configurations."""
+        return sorted(self._sample(lane, i % POOL) for i in range(samples))[samples // 2] / 1e6
+
+    def measure(self, lane: Lane, rivals: Rivals, *, host_us: float, seconds: float) -> Timing:
+        """Interleaved rounds until the ratio to the best baseline is precise, hopeless, or the time is up."""
+        names = ["candidate", *lane.baselines]
+        times: dict[str, list[float]] = {name: [] for name in names}
+        deadline = time.monotonic() + seconds
+        ratio = schedule.Estimate(1.0, 0.0, float("inf"))
+        self._sample(lane, 0)
+        for count, order in enumerate(schedule.rounds(names, MAX_ROUNDS, self._seed), start=1):
+            pool = count % POOL
+            for name in order:
+                if name == "candidate":
+                    nanoseconds = self._sample(lane, pool) + host_us * 1e3
+                else:
+                    nanoseconds = rivals.clock(name, lane.workload, pool, self._flush)
+                times[name].append(nanoseconds / 1e6)
+            if count >= MIN_ROUNDS and count % 4 == 0:
+                ratio = self._against_best(times)
+                done = ratio.high - ratio.low < 2 * PRECISE * ratio.value or ratio.high < HOPELESS
+                if done or time.monotonic() > deadline:
+                    break
+            elif count >= 3 and time.monotonic() > deadline + seconds:
+                break
+        return self._timing(lane, times, host_us)
+
+    def host_us(self, candidate: CandidateSession, lane: Lane) -> float:
+        """Python overhead of one real call, microseconds: the outer clock around real calls less the replay's time."""
+        candidate.repeat(5, seconds=self._checker.remaining())
+        begin = time.perf_counter()
+        candidate.repeat(HOST_CALLS, seconds=self._checker.remaining())
+        whole = (time.perf_counter() - begin) / HOST_CALLS * 1e6
+        return max(0.0, whole - self.quick(lane, 9) * 1e3)
+
+    def _sample(self, lane: Lane, pool: int) -> int:
+        keep = (0,) if self._random.random() < KEPT_SHARE else ()
+        request = Sample(plan_id=lane.proven.plan_id, pool=(lane.regions[pool],), flush_bytes=self._flush, keep=keep)
+        known = self._checker.known(lane.proven.case, pool)
+        outputs = self._launcher.desk.outputs(transport.room_for(known.returned))
+        inputs = self._launcher.desk.inputs(0)
+        begin = time.perf_counter_ns()
+        sampled = self._launcher.sample(request, inputs, outputs, seconds=self._checker.remaining())
+        outer = time.perf_counter_ns() - begin
+        if len(sampled.nanoseconds) != 1 or len(sampled.kept) != len(keep):
+            raise CandidateFailure(
+                Outcome.SANDBOX_VIOLATION, "the launcher answered another question", stage=Stage.BENCH
+            )
+        claimed = sampled.nanoseconds[0]
+        floor = known.output_bytes / (self._peak * FLOOR_FACTOR) * 1e9
+        if not floor <= claimed <= outer:
+            raise CandidateFailure(
+                Outcome.SANDBOX_VIOLATION,
+                f"the launcher claims {claimed} ns for a replay that needs {floor:.0f} ns to write its outputs and took "
+                f"{outer} ns by the judge's clock",
+                stage=Stage.BENCH,
+            )
+        for kept in sampled.kept:
+            self.audited += 1
+            after = transport.storages(inputs, lane.regions[pool])
+            finding = self._checker.judged(known, transport.outputs(outputs, kept.outputs), after)
+            if finding is not None:
+                raise CandidateFailure(
+                    finding.outcome,
+                    f"in a timed replay: {finding.message}",
+                    stage=Stage.BENCH,
+                    where=lane.proven.case.where(replay=True),
+                    mismatch=finding.mismatch,
+                )
+        return claimed
+
+    def _against_best(self, times: dict[str, list[float]]) -> schedule.Estimate:
+        baselines = [name for name in times if name != "candidate"]
+        if not baselines:
+            return schedule.Estimate(1.0, 1.0, 1.0)
+        best = min(baselines, key=lambda name: sorted(times[name])[len(times[name]) // 2])
+        return schedule.paired_ratio(times[best], times["candidate"], self._seed)
+
+    def _timing(self, lane: Lane, times: dict[str, list[float]], host_us: float) -> Timing:
+        replay = [t - host_us / 1e3 for t in times["candidate"]]
+        median = schedule.median_interval(replay, self._seed)
+        ratios = {
+            name: schedule.paired_ratio(times[name], times["candidate"], self._seed)
+            for name in times
+            if name != "candidate"
+        }
+        best = self._against_best(times)
+        case = lane.proven.case
+        known = self._checker.known(case, 0)
+        moved = known.input_bytes + known.output_bytes
+        assert case.workload is not None
+        return Timing(
+            workload=case.workload,
+            median_ms=median.value,
+            ci95_ms=(median.low, median.high),
+            n=len(replay),
+            host_us=host_us,
+            baselines={n: schedule.median_interval(times[n], self._seed).value for n in times if n != "candidate"},
+            speedup={name: ratio.value for name, ratio in ratios.items()},
+            speedup_ci95={name: (ratio.low, ratio.high) for name, ratio in ratios.items()},
+            verdict=schedule.verdict(best) if ratios else Verdict.INCONCLUSIVE,
+            roofline=min(1.0, moved / (median.value / 1e3) / self._peak),
+        )
+
+
+def copy_bandwidth(nbytes: int = 256 << 20) -> float:
+    """Bytes per second that a plain copy reads and writes here: the device's measured peak."""
+    source, target = torch.ones(nbytes, dtype=torch.uint8), torch.empty(nbytes, dtype=torch.uint8)
+    best = float("inf")
+    for _ in range(5):
+        begin = time.perf_counter()
+        target.copy_(source)
+        best = min(best, time.perf_counter() - begin)
+    return 2 * nbytes / best

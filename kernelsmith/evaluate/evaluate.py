@@ -1,0 +1,207 @@
+"""One job from source text to verdict: screen, load, check, choose configurations, measure.
+
+Owns the order of the stages and turns a candidate's failure, wherever it fell, into its Evaluation. Infrastructure
+errors pass through. Checks share the device with other jobs; the measurement has it alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kernelsmith.evaluate import transport
+from kernelsmith.evaluate.bench import POOL, Bench
+from kernelsmith.evaluate.check import Checker, Proven
+from kernelsmith.evaluate.configs import Dispatch, Vector, choose
+from kernelsmith.evaluate.explore import cases, workload_cases
+from kernelsmith.evaluate.inputs import Case
+from kernelsmith.evaluate.room import MODEL_SEED, Room
+from kernelsmith.evaluate.screen import screen
+from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
+from kernelsmith.model import Evaluation, Job, Level, Outcome, Region, RegionStatus, Stage, StageSeconds, Timing
+from kernelsmith.operators.load import LoadedOperator
+from kernelsmith.sandbox.limits import Limits
+from kernelsmith.sandbox.messages import Arguments, Load, Tunable
+
+LOAD_SECONDS = 60.0
+MEMORY_BYTES = 8 << 30
+CASES_ELSEWHERE = 8
+
+
+@dataclass
+class _Clock:
+    """Wall seconds by stage, as they pass."""
+
+    begin: float = field(default_factory=time.monotonic)
+    check: float = 0.0
+    bench: float = 0.0
+    compile: float = 0.0
+
+    def seconds(self) -> StageSeconds:
+        total = time.monotonic() - self.begin
+        check = max(0.0, self.check - self.compile)
+        return StageSeconds(compile=self.compile, check=check, bench=self.bench, total=total)
+
+
+def evaluate(job: Job, room: Room) -> Evaluation:
+    """The verdict on one candidate. Raises OperatorError, SandboxError, InfrastructureError."""
+    operator = room.operator(job.operator)
+    clock = _Clock()
+    if refused := screen(job.source, entry=operator.info.name):
+        return refused.model_copy(update={"seconds": clock.seconds()})
+    limits = Limits(seconds=job.seconds, memory_bytes=MEMORY_BYTES, threads=room.threads)
+    candidate = CandidateSession(room.zygote, limits, room.arenas)
+    launcher = LauncherSession(room.zygote, limits, room.arenas)
+    checker = Checker(
+        room.truths, operator, candidate, launcher, seed=job.seed, deadline=time.monotonic() + job.seconds
+    )
+    try:
+        evaluation = _Evaluating(job, room, operator, candidate, launcher, checker, clock).run()
+    except CandidateFailure as failure:
+        evaluation = failure.evaluation()
+    finally:
+        candidate.close()
+        launcher.close()
+    clock.compile = checker.compile_seconds
+    return evaluation.model_copy(update={"seconds": clock.seconds()})
+
+
+@dataclass
+class _Evaluating:
+    """The parts of one evaluation, so that each stage is one method."""
+
+    job: Job
+    room: Room
+    operator: LoadedOperator
+    candidate: CandidateSession
+    launcher: LauncherSession
+    checker: Checker
+    clock: _Clock
+    chosen: list[Case] = field(default_factory=list)
+
+    def run(self) -> Evaluation:
+        begin = time.monotonic()
+        try:
+            with self.room.gate.shared():
+                tunables = self.load()
+                checked = self.check(tunables)
+        finally:
+            self.clock.check = time.monotonic() - begin
+        timings: tuple[Timing, ...] = ()
+        dispatch = Dispatch(())
+        if self.job.bench:
+            begin = time.monotonic()
+            try:
+                timings, dispatch = self.bench(tunables)
+            finally:
+                self.clock.bench = time.monotonic() - begin
+        return Evaluation(
+            outcome=Outcome.PASSED,
+            stage=Stage.BENCH if timings else Stage.CHECK,
+            cases=len(checked),
+            verified=tuple(checked),
+            timings=timings,
+            choices=dispatch.described(tunables),
+            notes=tuple(self.notes()),
+        )
+
+    def load(self) -> tuple[Tunable, ...]:
+        problem = self.operator.problem
+        init = Arguments()
+        if problem is not None:
+            init = Arguments(positional=tuple(transport.scalar(v) for v in problem.init_inputs()))
+        request = Load(
+            source=self.job.source,
+            entry=self.operator.info.name,
+            is_class=problem is not None,
+            init=init,
+            seed=MODEL_SEED,
+        )
+        return self.candidate.load(request, None, min(LOAD_SECONDS, self.checker.remaining())).tunables
+
+    def check(self, tunables: Sequence[Tunable]) -> list[Region]:
+        """Every case of the level; small cases first, so that a broken candidate costs little."""
+        blocks = _numbers(self.job.source)
+        chosen = cases(self.operator, level=self.job.level, seed=self.job.seed, blocks=blocks)
+        ordered = [c for c in chosen if c.workload is None] + [c for c in chosen if c.workload is not None]
+        checked = []
+        self.chosen = ordered
+        for case in ordered:
+            self.checker.case(case)
+            checked.append(
+                Region(
+                    dims={name: (size, size) for name, size in case.dims.items()},
+                    dtypes=case.dtypes,
+                    layouts=case.layouts,
+                    scalars=case.scalars,
+                    status=RegionStatus.SAMPLED,
+                )
+            )
+        for case in ordered[:2] + ordered[-1:]:
+            self.checker.again(case)
+        return checked
+
+    def bench(self, tunables: Sequence[Tunable]) -> tuple[tuple[Timing, ...], Dispatch]:
+        bench = Bench(
+            self.checker,
+            self.launcher,
+            flush_bytes=self.room.flush_bytes,
+            copy_bytes_per_second=self.room.copy_bytes_per_second,
+            seed=self.job.seed,
+        )
+        points = workload_cases(self.operator)
+        share = self.job.bench_seconds / len(points)
+        rivals = self.room.rivals(self.job.operator)
+        seeds = [self.checker.content_seed(content) for content in range(POOL)]
+        gate = self.room.gate
+        found = [choose(self.checker, bench, gate, c, n, tunables, seconds=share) for n, c in enumerate(points)]
+        dispatch = Dispatch(tuple((case, one.choices) for case, one in zip(points, found, strict=True)))
+        with gate.shared():
+            host_lane = self.elsewhere(dispatch, tunables)
+        timings = []
+        with gate.exclusive():
+            host = bench.host_us(self.candidate, bench.lane(0, host_lane, ()))
+            for number, one in enumerate(found):
+                names = [name for name in self.baselines() if rivals.build(name, number, seeds)]
+                timings.append(
+                    bench.measure(bench.lane(number, one.proven, names), rivals, host_us=host, seconds=share)
+                )
+                self.launcher.forget(one.proven.plan_id)
+        return tuple(timings), dispatch
+
+    def elsewhere(self, dispatch: Dispatch, tunables: Sequence[Tunable]) -> Proven:
+        """Winning configurations serve shapes that were not tuned too, so they are checked there. Returns the smallest
+        case, prepared, for the measurement of the host function's own time."""
+        small = [c for c in self.chosen if c.workload is None][:CASES_ELSEWHERE] or self.chosen[:1]
+        for vector in dispatch.vectors():
+            for case in small:
+                try:
+                    self.checker.case(case, vector)
+                except CandidateFailure as failure:
+                    failure.message = f"with {_words(vector, tunables)}: {failure.message}"
+                    raise
+        smallest = min(small, key=lambda c: self.checker.known(c, 0).input_bytes)
+        return self.checker.case(smallest, keep=True)
+
+    def baselines(self) -> list[str]:
+        return [*self.job.baselines, *(["baseline"] if self.operator.baseline is not None else [])]
+
+    def notes(self) -> list[str]:
+        """Facts beside the verdict."""
+        facts = [] if self.job.level is Level.FULL else ["checked at quick level: a sample of the input space"]
+        unavailable = self.room.rivals(self.job.operator).unavailable if self.job.bench else {}
+        return facts + [f"no {name} baseline: {why}" for name, why in unavailable.items()]
+
+
+def _words(vector: Vector, tunables: Sequence[Tunable]) -> str:
+    """Configurations as a person reads them."""
+    by_name = {t.kernel: t for t in tunables}
+    return ", ".join(f"{c.kernel} at {by_name[c.kernel].configs[c.config]}" for c in vector)
+
+
+def _numbers(source: str) -> list[int]:
+    """Powers of two from 16 on in the candidate's source: likely block sizes, to be tried with their neighbours."""
+    found = {n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant) and type(n.value) is int}
+    return sorted(n for n in found if 16 <= n <= 1 << 16 and n & (n - 1) == 0)

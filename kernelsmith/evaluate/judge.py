@@ -1,0 +1,100 @@
+"""The judge: one trusted process per device that holds the operator file, the inputs, the truth and the outer clock.
+
+Answers the controller's requests (execute/wire.py) on `width` threads. It runs no model-written code: candidates and
+their kernels live in confined forks of its zygote, the user's baselines in a process beside it. The process ends when
+the controller hangs up, and everything it started ends with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+
+from kernelsmith.errors import InfrastructureError, KernelsmithError
+from kernelsmith.evaluate.room import Room
+from kernelsmith.execute.wire import (
+    REQUESTS,
+    Describe,
+    Described,
+    Evaluate,
+    Evaluated,
+    FindSeeds,
+    JudgeReply,
+    JudgeRequest,
+    SeedsFound,
+    broken,
+)
+from kernelsmith.sandbox.protocol import Channel, ProtocolError
+
+
+class Judge:
+    """Reads requests, answers each on a thread of its own, writes replies one at a time."""
+
+    def __init__(self, channel: Channel, room: Room, width: int) -> None:
+        self._channel = channel
+        self._room = room
+        self._pool = ThreadPoolExecutor(width, thread_name_prefix="judge")
+        self._sending = threading.Lock()
+
+    def serve(self) -> None:
+        """Until the controller hangs up."""
+        while True:
+            try:
+                request = REQUESTS.validate_json(self._channel.receive().payload)
+            except ProtocolError:
+                return
+            self._pool.submit(self._answer, request)
+
+    def _answer(self, request: JudgeRequest) -> None:
+        reply: JudgeReply
+        try:
+            reply = self._work(request)
+        except KernelsmithError as error:
+            reply = broken(request.id, error)
+        except Exception as error:  # noqa: BLE001 - the edge of the process: an unexpected error is infrastructure
+            traceback.print_exc()
+            message = f"the judge failed: {type(error).__name__}: {error}"
+            reply = broken(request.id, InfrastructureError(message))
+        with self._sending:
+            try:
+                self._channel.send(reply.model_dump_json().encode())
+            except ProtocolError:
+                traceback.print_exc()
+
+    def _work(self, request: JudgeRequest) -> JudgeReply:
+        match request:
+            case Describe():
+                return Described(id=request.id, info=self._room.operator(request.operator).info)
+            case FindSeeds():
+                return SeedsFound(id=request.id, seeds=self._room.seeds(request.operator))
+            case Evaluate():
+                from kernelsmith.evaluate.evaluate import evaluate
+
+                return Evaluated(id=request.id, evaluation=evaluate(request.job, self._room))
+
+
+def main() -> None:
+    """Entry of `python -m kernelsmith.evaluate.judge`, started by execute/local.py."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--target", required=True)
+    parser.add_argument("--width", type=int, default=2)
+    parser.add_argument("--unsafe-no-sandbox", action="store_true")
+    arguments = parser.parse_args()
+    os.set_inheritable(arguments.fd, False)
+    room = Room(arguments.target, unsafe=arguments.unsafe_no_sandbox)
+    try:
+        Judge(Channel(socket.socket(fileno=arguments.fd)), room, arguments.width).serve()
+    finally:
+        room.close()
+        sys.stdout.flush()
+        os._exit(0)  # threads may still wait for candidates that are dead by now
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,366 @@
+"""From the module that TorchInductor generates to one plain candidate module.
+
+Kernels become `@triton.jit` functions with `@triton.autotune` over their block sizes; the wrapper's allocations, views
+and launches become the host function; helper functions of Inductor that the kernels call are inlined from the installed
+torch; library matmuls become a Triton kernel of ours (prompts/lifted/matmul.py). Everything goes by syntax tree.
+A construct that is not understood is a NotLiftableError: the reference simply yields no seed.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kernelsmith import resources
+from kernelsmith.operators.loaded import LoadedOperator
+from kernelsmith.resources import Kind
+
+HELPER_PREFIX = "helper_"
+MATMUL_FILE = "lifted/matmul.py"
+BLOCKS: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {
+    ("XBLOCK",): ((256,), (1024,), (4096,), (16384,)),
+    ("YBLOCK", "XBLOCK"): ((1, 1024), (16, 64), (32, 32), (64, 16), (64, 64)),
+    ("ZBLOCK", "YBLOCK", "XBLOCK"): ((1, 8, 64), (1, 16, 16), (4, 4, 64)),
+    ("XBLOCK", "R0_BLOCK"): ((1, 512), (1, 2048), (1, 8192), (8, 256), (64, 64), (256, 16)),
+    ("XBLOCK", "R0_BLOCK", "R1_BLOCK"): ((1, 16, 64), (1, 64, 64), (8, 16, 16)),
+}
+"""Block sizes to try by the block constants a kernel takes; the runner measures each per workload."""
+ROWS_AT_ONCE = ((1,), (4,), (16,), (64,))
+"""XBLOCK of a reduction that holds its whole row (Inductor fixes R0_BLOCK in the kernel then)."""
+
+
+class NotLiftableError(Exception):
+    """Inductor made nothing that stands alone as a Triton module."""
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """One input of the graph: `source` is dynamo's Python expression, such as `L['x'].size()[0]`."""
+
+    source: str
+    is_tensor: bool
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    name: str
+    parameters: tuple[str, ...]
+    """Without the constexpr ones."""
+    blocks: tuple[str, ...]
+    grid: str
+    """Inductor's name of how the grid follows from the sizes."""
+    whole_row: bool
+    tree: ast.FunctionDef
+
+
+def rewrite(code: str, placeholders: Sequence[Placeholder], operator: LoadedOperator) -> str:
+    """The candidate's source text. Raises NotLiftableError."""
+    module = ast.parse(code)
+    kernels = {k.name: k for k in _kernels(module)}
+    call = _find_call(module)
+    body = _Body(kernels)
+    statements = body.rewrite(call)
+    if not kernels and not body.matmul:
+        raise NotLiftableError("no Triton kernel was generated")
+    parts = [
+        f'"""{operator.name}: lifted from what TorchInductor generates for the reference."""',
+        "import math\nfrom math import inf, nan",
+        "import torch\nimport triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice",
+        "tl_math = tl.math",
+        *_helpers(k.tree for k in kernels.values()),
+        *(_decorated(k) for k in kernels.values()),
+    ]
+    if body.matmul:
+        parts.append(_matmul_source())
+    arguments = _argument_names(call)
+    if len(arguments) != len(placeholders):
+        raise NotLiftableError("the wrapper's arguments are not the graph's inputs")
+    if operator.problem is not None:
+        parts.append(_model_source(operator.info.source))
+    parts.append(_host(operator, arguments, placeholders, statements))
+    return "\n\n".join(parts) + "\n"
+
+
+def _kernels(module: ast.Module) -> Iterable[_Kernel]:
+    for node in ast.walk(module):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "triton"
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "async_compile"
+        ):
+            name, text = (ast.literal_eval(argument) for argument in node.args[:2])
+            yield _kernel(name, text)
+
+
+def _kernel(name: str, text: str) -> _Kernel:
+    tree = ast.parse(text)
+    function = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name)
+    heuristic = next((d for d in function.decorator_list if isinstance(d, ast.Call)), None)
+    if heuristic is None:
+        raise NotLiftableError(f"kernel {name} has no heuristics")
+    meta = next((k.value for k in heuristic.keywords if k.arg == "inductor_meta"), None)
+    facts = ast.literal_eval(meta) if meta is not None else {}
+    constexprs = [a.arg for a in function.args.args if a.annotation is not None]
+    blocks = tuple(c for c in constexprs if c.endswith("BLOCK"))
+    if len(blocks) != len(constexprs):
+        raise NotLiftableError(f"kernel {name} takes constants {constexprs}")
+    kind = heuristic.func.attr if isinstance(heuristic.func, ast.Attribute) else ""
+    function.decorator_list = []
+    return _Kernel(
+        name=name,
+        parameters=tuple(a.arg for a in function.args.args if a.annotation is None),
+        blocks=blocks,
+        grid=facts.get("grid_type", ""),
+        whole_row=kind == "persistent_reduction",
+        tree=function,
+    )
+
+
+def _decorated(kernel: _Kernel) -> str:
+    text = ast.unparse(_HelperNames().visit(kernel.tree))
+    if not kernel.blocks:
+        return "@triton.jit\n" + text
+    sizes = ROWS_AT_ONCE if kernel.whole_row and kernel.blocks == ("XBLOCK",) else BLOCKS.get(kernel.blocks)
+    if sizes is None:
+        raise NotLiftableError(f"kernel {kernel.name} has block constants {kernel.blocks}")
+    lines = ["@triton.autotune(", "    configs=["]
+    lines += [f"        triton.Config({dict(zip(kernel.blocks, size, strict=True))!r})," for size in sizes]
+    lines += ["    ],", f"    key={[p for p in kernel.parameters if p.endswith('numel')]!r},", ")", "@triton.jit"]
+    return "\n".join(lines) + "\n" + text
+
+
+# ---------------------------------------------------------------- Inductor's helper functions
+
+
+class _HelperNames(ast.NodeTransformer):
+    """`triton_helpers.maximum` becomes `helper_maximum`."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and node.value.id == "triton_helpers":
+            return ast.Name(HELPER_PREFIX + node.attr, node.ctx)
+        return node
+
+
+class _Inlined(ast.NodeTransformer):
+    """Names inside a helper: other helpers get the prefix, Triton's math module its name here."""
+
+    def __init__(self, known: dict[str, ast.FunctionDef]) -> None:
+        self.known = known
+        self.used: set[str] = set()
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id in self.known:
+            self.used.add(node.id)
+            return ast.Name(HELPER_PREFIX + node.id, node.ctx)
+        return ast.Name("tl_math", node.ctx) if node.id == "math" else node
+
+
+def _helpers(trees: Iterable[ast.FunctionDef]) -> list[str]:
+    """Source of the helper functions that these kernels need, those called by others first."""
+    from torch._inductor.runtime import triton_helpers
+
+    wanted = [
+        node.attr
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "triton_helpers"
+    ]
+    if not wanted:
+        return []
+    source = ast.parse(inspect.getsource(triton_helpers))
+    known = {n.name: n for n in source.body if isinstance(n, ast.FunctionDef) and _is_jit(n)}
+    done: dict[str, str] = {}
+
+    def inline(name: str) -> None:
+        if name in done:
+            return
+        if name not in known:
+            raise NotLiftableError(f"the kernels need triton_helpers.{name}, which is no Triton function")
+        done[name] = ""
+        inliner = _Inlined(known)
+        tree = known[name]
+        tree.body = [inliner.visit(statement) for statement in tree.body]
+        tree.name = HELPER_PREFIX + name
+        for other in sorted(inliner.used - {name}):
+            inline(other)
+        del done[name]
+        done[name] = ast.unparse(tree)
+
+    for name in wanted:
+        inline(name)
+    return list(done.values())
+
+
+def _is_jit(function: ast.FunctionDef) -> bool:
+    return any(ast.unparse(d) == "triton.jit" for d in function.decorator_list)
+
+
+# ---------------------------------------------------------------- the wrapper
+
+
+def _find_call(module: ast.Module) -> ast.FunctionDef:
+    calls = [n for n in ast.walk(module) if isinstance(n, ast.FunctionDef) and n.name == "call"]
+    if len(calls) != 1:
+        raise NotLiftableError("the wrapper has no single call function")
+    return calls[0]
+
+
+def _argument_names(call: ast.FunctionDef) -> list[str]:
+    first = call.body[0]
+    if not isinstance(first, ast.Assign) or ast.unparse(first.value) != "args":
+        raise NotLiftableError("the wrapper does not begin with its arguments")
+    target = first.targets[0]
+    names = target.elts if isinstance(target, ast.Tuple) else [target]
+    return [ast.unparse(name) for name in names]
+
+
+class _Body(ast.NodeTransformer):
+    """Rewrites the statements of the wrapper's `call`; notes whether a library matmul was met."""
+
+    SKIPPED = ("args.clear", "assert_size_stride", "assert_alignment", "run_intermediate_hooks")
+
+    def __init__(self, kernels: dict[str, _Kernel]) -> None:
+        self.kernels = kernels
+        self.matmul = False
+
+    def rewrite(self, call: ast.FunctionDef) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for statement in call.body[1:]:
+            if isinstance(statement, ast.Delete):
+                continue
+            text = ast.unparse(statement)
+            if text.startswith(self.SKIPPED) or "get_raw_stream" in text:
+                continue
+            if not isinstance(statement, ast.Assign | ast.Expr | ast.Return):
+                raise NotLiftableError(f"the wrapper holds a {type(statement).__name__} statement")
+            out.append(self.visit(statement))
+        return out
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        name = ast.unparse(node.func)
+        owner, _, method = name.rpartition(".")
+        if owner in self.kernels and method == "run":
+            return self.launch(self.kernels[owner], node)
+        self.generic_visit(node)
+        if name.startswith("empty_strided_"):
+            size, stride, dtype = (ast.unparse(a) for a in node.args[:3])
+            return _expression(f"torch.empty_strided({size}, {stride}, dtype={dtype}, device=_device)")
+        if name == "reinterpret_tensor":
+            tensor, size, stride, offset = (ast.unparse(a) for a in node.args)
+            return _expression(f"torch.as_strided({tensor}, {size}, {stride}, {tensor}.storage_offset() + {offset})")
+        if owner == "extern_kernels":
+            return self.library(method, node)
+        if name in {"min", "max", "int", "float", "bool"} or owner == "math":
+            return node
+        raise NotLiftableError(f"the wrapper calls {name}")
+
+    def launch(self, kernel: _Kernel, node: ast.Call) -> ast.AST:
+        arguments = [ast.unparse(a) for a in node.args]
+        if len(arguments) != len(kernel.parameters):
+            raise NotLiftableError(f"kernel {kernel.name} is launched with other arguments than it takes")
+        by_name = dict(zip(kernel.parameters, arguments, strict=True))
+        axes = {"Grid1D": "x", "Grid2D": "xy", "Grid3D": "xyz"}.get(kernel.grid)
+        if axes is None:
+            raise NotLiftableError(f"kernel {kernel.name} has a {kernel.grid or 'nameless'} grid")
+        sizes = []
+        for axis in axes:
+            size, block = by_name.get(f"{axis}numel"), f"{axis.upper()}BLOCK"
+            if size is None:
+                raise NotLiftableError(f"kernel {kernel.name} has no {axis}numel")
+            sizes.append(f"triton.cdiv({size}, meta['{block}'])" if block in kernel.blocks else size)
+        grid = f"lambda meta: ({', '.join(sizes)},)"
+        return _expression(f"{kernel.name}[{grid}]({', '.join(arguments)})")
+
+    def library(self, name: str, node: ast.Call) -> ast.AST:
+        keywords = {k.arg: ast.unparse(k.value) for k in node.keywords}
+        arguments = [ast.unparse(a) for a in node.args]
+        plain = float(keywords.get("alpha", "1")) == 1 and float(keywords.get("beta", "1")) == 1
+        if name in {"mm", "bmm"}:
+            arguments = ["None", *arguments]
+        elif name not in {"addmm", "baddbmm"} or not plain:
+            raise NotLiftableError(f"Inductor leaves {name} to a library")
+        self.matmul = True
+        return _expression(f"lifted_matmul({', '.join(arguments)}, {keywords['out']})")
+
+
+def _expression(text: str) -> ast.AST:
+    return ast.parse(text, mode="eval").body
+
+
+def _matmul_source() -> str:
+    """Our matmul kernel and its host function, without the module's docstring and imports."""
+    tree = ast.parse(resources.read(Kind.PROMPTS, MATMUL_FILE))
+    kept = [n for n in tree.body if not isinstance(n, ast.Import | ast.ImportFrom | ast.Expr)]
+    return "\n\n".join(ast.unparse(n) for n in kept)
+
+
+# ---------------------------------------------------------------- the host function
+
+
+def _host(
+    operator: LoadedOperator, arguments: list[str], placeholders: Sequence[Placeholder], statements: list[ast.stmt]
+) -> str:
+    lines = []
+    device = None
+    for name, placeholder in zip(arguments, placeholders, strict=True):
+        expression = _source(placeholder.source, operator.problem is not None)
+        if placeholder.is_tensor:
+            device = device or name
+            # an optional list of strides is not worth it: kernels were generated for contiguous inputs
+            lines.append(f"{name} = {expression}.contiguous()")
+        else:
+            lines.append(f"{name} = {expression}")
+    if device is None:
+        raise NotLiftableError("the graph has no tensor input")
+    lines.append(f"_device = {device}.device")
+    for statement in statements:
+        if isinstance(statement, ast.Return):
+            lines.append(_returned(statement, operator))
+        else:
+            lines.append(ast.unparse(statement))
+    signature = operator.info.signature
+    body = "\n".join(lines)
+    if operator.problem is None:
+        return f"def {operator.name}{signature}:\n{_indented(body, 1)}"
+    return (
+        "class ModelNew(torch.nn.Module):\n"
+        "    def __init__(self, *args, **kwargs):\n"
+        "        super().__init__()\n"
+        "        self.model = Model(*args, **kwargs)\n\n"
+        f"    def forward{signature}:\n{_indented(body, 2)}"
+    )
+
+
+def _returned(statement: ast.Return, operator: LoadedOperator) -> str:
+    value = statement.value
+    items = [ast.unparse(e) for e in value.elts] if isinstance(value, ast.Tuple) else []
+    if not items and operator.mutates:
+        return f"return {operator.mutates[0]}"
+    return f"return {items[0]}" if len(items) == 1 else f"return ({', '.join(items)},)"
+
+
+def _source(expression: str, is_model: bool) -> str:
+    """Dynamo's expression in terms of the host function's parameters."""
+    if is_model and (found := re.search(r"(\._(?:modules|parameters|buffers)\[.*)$", expression)):
+        return f"self.model{found.group(1)}"
+    if not (found := re.match(r"L\['(\w+)'\](.*)$", expression)):
+        raise NotLiftableError(f"an input of the graph comes from {expression}")
+    return found.group(1) + found.group(2)
+
+
+def _model_source(source: str) -> str:
+    """The problem file without its input makers."""
+    tree = ast.parse(source)
+    makers = {"get_inputs", "get_init_inputs"}
+    kept = [n for n in tree.body if not (isinstance(n, ast.FunctionDef) and n.name in makers)]
+    return "\n".join(ast.unparse(n) for n in kept)
+
+
+def _indented(text: str, depth: int) -> str:
+    return "\n".join("    " * depth + line for line in text.splitlines())

@@ -1,0 +1,131 @@
+"""The judge's end of the baseline process: asks it questions, starts it again if it dies.
+
+Invariant: a baseline that cannot run (no compiler, an operator torch.compile refuses) is a fact for the report; a
+process that dies is an InfrastructureError. No candidate is to blame for either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import TypeVar
+
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate.baseline import ENVIRONMENT
+from kernelsmith.evaluate.questions import (
+    ANSWERS,
+    Answer,
+    Build,
+    Built,
+    Clock,
+    Clocked,
+    Lift,
+    Lifted,
+    Open,
+    Opened,
+    Question,
+    Release,
+    Released,
+    Trouble,
+)
+from kernelsmith.model import OperatorRef, Seed
+from kernelsmith.sandbox.protocol import Channel, ProtocolError
+
+BUILD_SECONDS = 300.0
+"""A torch.compile of a large model takes minutes; past this the baseline counts as unavailable."""
+CLOCK_SECONDS = 120.0
+_T = TypeVar("_T")
+
+
+class Rivals:
+    """The baselines of one operator, in a process of their own; safe to call from several threads."""
+
+    def __init__(self, operator: OperatorRef, *, model_seed: int, threads: int) -> None:
+        self._open = Open(operator=operator, model_seed=model_seed, threads=threads)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self._lock = threading.Lock()
+        self._unavailable: dict[str, str] = {}
+
+    @property
+    def unavailable(self) -> dict[str, str]:
+        """Baselines that cannot run, and why."""
+        return dict(self._unavailable)
+
+    def build(self, baseline: str, workload: int, seeds: Sequence[int]) -> bool:
+        """Make a baseline ready for a workload; False where it cannot run."""
+        if baseline in self._unavailable:
+            return False
+        question = Build(baseline=baseline, workload=workload, seeds=tuple(seeds))
+        built = self._ask(question, Built, BUILD_SECONDS)
+        if not built.available:
+            self._unavailable[baseline] = built.reason
+        return built.available
+
+    def clock(self, baseline: str, workload: int, pool: int, flush_bytes: int) -> int:
+        """Nanoseconds of one call."""
+        question = Clock(baseline=baseline, workload=workload, pool=pool, flush_bytes=flush_bytes)
+        return self._ask(question, Clocked, CLOCK_SECONDS).nanoseconds
+
+    def release(self, workload: int) -> None:
+        self._ask(Release(workload=workload), Released, CLOCK_SECONDS)
+
+    def lift(self) -> tuple[Seed, ...]:
+        return self._ask(Lift(), Lifted, BUILD_SECONDS).seeds
+
+    def close(self) -> None:
+        with self._lock:
+            self._end()
+
+    def _ask(self, question: Question, kind: type[_T], seconds: float) -> _T:
+        with self._lock:
+            if self._channel is None:
+                self._start()
+            answer = self._exchange(question, seconds)
+        if isinstance(answer, Trouble):
+            raise InfrastructureError(f"the baseline process could not answer: {answer.message}")
+        if not isinstance(answer, kind):
+            raise InfrastructureError(f"the baseline process answered {answer.kind}")
+        return answer
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "kernelsmith.evaluate.baseline", "--fd", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env=os.environ | ENVIRONMENT,
+        )
+        theirs.close()
+        self._channel = Channel(ours)
+        answer = self._exchange(self._open, CLOCK_SECONDS)
+        if not isinstance(answer, Opened):
+            self._end()
+            words = answer.message if isinstance(answer, Trouble) else answer.kind
+            raise InfrastructureError(f"the baseline process could not load the operator: {words}")
+
+    def _exchange(self, question: Question, seconds: float) -> Answer:
+        assert self._channel is not None
+        try:
+            self._channel.send(question.model_dump_json().encode())
+            return ANSWERS.validate_json(self._channel.receive(time.monotonic() + seconds).payload)
+        except (ProtocolError, TimeoutError) as error:
+            self._end()
+            raise InfrastructureError(f"the baseline process failed at {question.kind}: {error}") from error
+
+    def _end(self) -> None:
+        if self._channel is not None:
+            self._channel.shutdown()
+            self._channel.close()
+            self._channel = None
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            self._process.wait()
+            self._process = None

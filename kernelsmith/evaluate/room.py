@@ -1,0 +1,84 @@
+"""What a judge keeps between jobs: the zygote, the device's gate, operators, their truths and their baselines."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+
+import torch
+
+from kernelsmith.evaluate.baseline import ENVIRONMENT
+from kernelsmith.evaluate.bench import copy_bandwidth
+from kernelsmith.evaluate.gate import DeviceGate
+from kernelsmith.evaluate.rivals import Rivals
+from kernelsmith.evaluate.truths import Truths
+from kernelsmith.model import OperatorRef, Seed
+from kernelsmith.operators.load import LoadedOperator, load
+from kernelsmith.sandbox.memory import ArenaPool
+from kernelsmith.sandbox.zygote import Zygote
+from kernelsmith.targets import Target, resolve
+
+MODEL_SEED = 42
+"""Under which `Model` and `ModelNew` are constructed (KernelBench's own default)."""
+
+
+class Room:
+    """Shared by the judge's threads."""
+
+    def __init__(self, target: str, *, unsafe: bool = False) -> None:
+        self.target: Target = resolve(target)
+        self.threads = len(os.sched_getaffinity(0))
+        self.gate = DeviceGate(self.target.torch_device)
+        self.truths = Truths()
+        self.arenas = ArenaPool()
+        self._unsafe = unsafe
+        self._lock = threading.Lock()
+        self._zygote: Zygote | None = None
+        self._operators: dict[str, LoadedOperator] = {}
+        self._rivals: dict[str, Rivals] = {}
+        torch.set_num_threads(self.threads)
+
+    @functools.cached_property
+    def copy_bytes_per_second(self) -> float:
+        """The device's measured peak, once per judge."""
+        with self.gate.exclusive():
+            return copy_bandwidth()
+
+    @property
+    def flush_bytes(self) -> int:
+        """Written before every timed call, to empty the caches."""
+        return self.target.cache_flush_bytes
+
+    @property
+    def zygote(self) -> Zygote:
+        """Started when first needed: describing an operator needs none."""
+        with self._lock:
+            if self._zygote is None:
+                environment = {**ENVIRONMENT, "KERNELSMITH_CPU_THREADS": str(self.threads)}
+                self._zygote = Zygote(unsafe=self._unsafe, environment=environment)
+            return self._zygote
+
+    def operator(self, ref: OperatorRef) -> LoadedOperator:
+        key = ref.model_dump_json()
+        with self._lock:
+            if key not in self._operators:
+                self._operators[key] = load(ref, model_seed=MODEL_SEED)
+            return self._operators[key]
+
+    def rivals(self, ref: OperatorRef) -> Rivals:
+        key = ref.model_dump_json()
+        with self._lock:
+            if key not in self._rivals:
+                self._rivals[key] = Rivals(ref, model_seed=MODEL_SEED, threads=self.threads)
+            return self._rivals[key]
+
+    def seeds(self, ref: OperatorRef) -> tuple[Seed, ...]:
+        return self.rivals(ref).lift()
+
+    def close(self) -> None:
+        with self._lock:
+            for rivals in self._rivals.values():
+                rivals.close()
+            if self._zygote is not None:
+                self._zygote.close()

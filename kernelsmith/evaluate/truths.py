@@ -1,0 +1,91 @@
+"""Inputs and truths, made once per run and shared by all candidates.
+
+A candidate's process ends with its verdict and keeps nothing, so the same contents may meet many candidates without any
+of them having seen them; the winner is checked again under a fresh seed. Least recently used entries go first when the
+limit is reached.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import torch
+
+from kernelsmith.evaluate.inputs import CallInputs, Case, materialise
+from kernelsmith.evaluate.oracle import Truth, truth
+from kernelsmith.model import digest
+from kernelsmith.operators.load import LoadedOperator
+from kernelsmith.plan import ITEM_SIZES
+
+LARGE_ELEMENTS = 1 << 20
+DRAWS, DRAWS_LARGE = 8, 2
+"""Perturbation draws per truth; above LARGE_ELEMENTS fewer, since many elements per draw tell as much."""
+LIMIT_BYTES = 3 << 30
+
+
+@dataclass(frozen=True)
+class Known:
+    """One set of inputs with what the operator must make of it."""
+
+    inputs: CallInputs
+    truth: Truth
+
+    @property
+    def returned(self) -> list[torch.Tensor]:
+        """The reference's returned tensors in the working dtype."""
+        return [e.working for e in self.truth.outputs if e.returned is not None]
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of the arguments' elements."""
+        return sum(b.view.numel * ITEM_SIZES[b.view.dtype] for b in self.inputs.buffers())
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of everything the operator writes, mutated arguments included."""
+        return sum(e.working.numel() * e.working.element_size() for e in self.truth.outputs)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that keeping this costs."""
+        kept = [t for e in self.truth.outputs for t in (e.truth, e.working, e.bound, *e.seen) if t is not None]
+        return self.inputs.nbytes + sum(t.numel() * t.element_size() for t in kept)
+
+
+class Truths:
+    """A cache by (operator, case, seed); thread-safe, each truth computed once."""
+
+    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        self._limit = limit_bytes
+        self._entries: OrderedDict[str, Known] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+        self._computing: dict[str, threading.Lock] = {}
+
+    def get(self, operator: LoadedOperator, case: Case, seed: int) -> Known:
+        """Raises OperatorError if the reference itself fails on the case."""
+        key = digest(operator.info.digest, case.model_dump_json(), str(seed))
+        with self._lock:
+            own = self._computing.setdefault(key, threading.Lock())
+        with own:
+            with self._lock:
+                if key in self._entries:
+                    self._entries.move_to_end(key)
+                    return self._entries[key]
+            known = self._compute(operator, case, seed)
+            with self._lock:
+                self._entries[key] = known
+                self._bytes += known.nbytes
+                while self._bytes > self._limit and len(self._entries) > 1:
+                    _, old = self._entries.popitem(last=False)
+                    self._bytes -= old.nbytes
+                self._computing.pop(key, None)
+            return known
+
+    @staticmethod
+    def _compute(operator: LoadedOperator, case: Case, seed: int) -> Known:
+        inputs = materialise(operator, case, seed)
+        large = inputs.nbytes > 4 * LARGE_ELEMENTS
+        return Known(inputs, truth(operator, inputs, draws=DRAWS_LARGE if large else DRAWS))
