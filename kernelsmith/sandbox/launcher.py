@@ -36,7 +36,7 @@ from kernelsmith.sandbox.messages import (
 )
 from kernelsmith.sandbox.protocol import Channel, PeerGoneError
 from kernelsmith.sandbox.replay import BoundKernel, Device, PlanError, Workspace
-from kernelsmith.sandbox.tensors import Arenas, region_bytes, write_outputs
+from kernelsmith.sandbox.tensors import Arenas, region_bytes, use_threads, write_outputs
 
 _MESSAGE_CHARS = 4000
 
@@ -45,6 +45,7 @@ def main(channel: Channel, scratch: Path) -> None:
     """Answer requests until the judge hangs up. The CPU is the device."""
     from kernelsmith.devices.cpu import CpuDevice
 
+    use_threads()
     launcher = Launcher(CpuDevice())
     while True:
         try:

@@ -42,7 +42,7 @@ from kernelsmith.sandbox.messages import (
 )
 from kernelsmith.sandbox.protocol import MAX_FRAME, Channel, PeerGoneError
 from kernelsmith.sandbox.recording import Recording, Refusal
-from kernelsmith.sandbox.tensors import Arenas, python_arguments, region_bytes, write_outputs
+from kernelsmith.sandbox.tensors import Arenas, python_arguments, region_bytes, use_threads, write_outputs
 
 MODULE_NAME = "candidate"
 _MAX_REFUSALS = 5
@@ -52,6 +52,7 @@ _Host = Callable[..., Any]
 
 def main(channel: Channel, scratch: Path) -> None:
     """Answer requests until the judge hangs up."""
+    use_threads()
     session = Session(scratch)
     while True:
         try:

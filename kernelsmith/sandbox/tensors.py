@@ -41,6 +41,11 @@ def dtype_name(dtype: torch.dtype) -> str:
         raise ValueError(f"a tensor of dtype {dtype} cannot cross the boundary") from None
 
 
+def use_threads() -> None:
+    """Let torch use as many threads as the judge advises; forks of the zygote begin with one."""
+    torch.set_num_threads(int(os.environ.get("KERNELSMITH_THREADS", "1")))
+
+
 class Arenas:
     """The arenas of the last message, mapped. An arena that comes again keeps its mapping, and so its addresses."""
 
