@@ -112,9 +112,9 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         """TTIR needs no dialect beyond Triton's own."""
 
     def get_module_map(self) -> dict[str, ModuleType]:
-        from kernelsmith.triton_cpu import libdevice
+        from kernelsmith.triton_cpu import libdevice_calls
 
-        return {"triton.language.extra.libdevice": libdevice}
+        return {"triton.language.extra.libdevice": libdevice_calls}
 
     def get_codegen_implementation(self, options: CPUOptions) -> dict[str, Callable[..., Any]]:
         return {"min_dot_size": lambda lhs, rhs: (1, 1, 1)}
@@ -129,11 +129,11 @@ def _identity() -> str:
 
 
 def _fp_fusion(requested: bool | None) -> bool:
-    """What Triton's own knobs decide: a method since 3.9, an attribute before."""
-    decide = getattr(knobs.language, "fp_fusion_enabled", None)
-    if decide is not None:
-        return bool(decide(requested))
-    return bool(knobs.language.default_fp_fusion if requested is None else requested)
+    """What Triton's own knobs decide, but without 3.9's warning at each process about a later default."""
+    language = knobs.language
+    if getattr(language, "force_disable_fp_fusion", False):
+        return False
+    return bool(language.default_fp_fusion if requested is None else requested)
 
 
 def _simplify(module: Any) -> Any:
