@@ -20,10 +20,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from kernelsmith.sandbox import landlock, linux, seccomp, usage, view
-from kernelsmith.sandbox.limits import Layer, Layers, Limits
+from kernelsmith.sandbox.limits import SCRATCH_INODES, Layer, Layers, Limits
 
 NOBODY = 65534
-_SCRATCH_INODES = 16384
 _OPEN_FILES = 1024
 _PROC_WITHOUT_OTHERS = (
     *("/proc/self", "/proc/thread-self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/devices"),
@@ -110,7 +109,7 @@ def confine(world: World, limits: Limits, scratch: str) -> bool:
     fresh_proc = False
     if world.layers.mount_namespace:
         linux.unshare(linux.CLONE_NEWNS)
-        options = f"size={limits.scratch_bytes},nr_inodes={_SCRATCH_INODES},mode=700"
+        options = f"size={limits.scratch_bytes},nr_inodes={SCRATCH_INODES},mode=700"
         linux.mount("tmpfs", scratch, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options)
         fresh_proc = _own_proc(world.layers)
     _limit_resources(limits)

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
+SCRATCH_INODES = 16384  # files and folders that a child may have in its scratch
+
+
 class Layer(StrEnum):
     """A means of confinement that can be left out on purpose (`Zygote(without=...)`), or that a machine may lack."""
 

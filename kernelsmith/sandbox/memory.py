@@ -30,6 +30,8 @@ class Arena:
     @classmethod
     def create(cls, nbytes: int, *, name: str = "arena", sealed_for_others: bool = False) -> Arena:
         """New zeroed memory. With `sealed_for_others`, only this mapping can ever write: children read or copy it."""
+        if nbytes < 0:
+            raise ValueError(f"an arena of {nbytes} bytes")
         fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(fd, max(nbytes, 1))

@@ -104,6 +104,8 @@ class _Server:
         for pidfd in list(self._children):
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             self._bury(pidfd)
+        if not self._world.layers.mount_namespace:  # the judge may have been killed, and then nobody else will
+            usage.remove_tree(self._world.setup.base)
 
     def _bury(self, pidfd: int) -> None:
         self._poll.unregister(pidfd)

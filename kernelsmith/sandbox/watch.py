@@ -12,14 +12,13 @@ import json
 import os
 import select
 import signal
-import subprocess
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelsmith.sandbox import usage
-from kernelsmith.sandbox.limits import Ending, Exit, Limits
+from kernelsmith.sandbox.limits import SCRATCH_INODES, Ending, Exit, Limits
 from kernelsmith.sandbox.protocol import Channel, ProtocolError
 
 _SAMPLE_SECONDS = 0.02
@@ -113,7 +112,7 @@ class Watched:
             os.close(self.facts.scratch_fd)
             self.facts.status.close()
             if self.facts.scratch:
-                remove_tree(self.facts.scratch)
+                usage.remove_tree(self.facts.scratch)
             log = bytes(self._log).decode(errors="replace").translate(_PRINTABLE)
             self.exit = Exit(ending, status, name, log, self._peak, time.monotonic() - self.facts.started)
         self._ended.set()
@@ -145,7 +144,8 @@ class Watched:
         if now < self._next_disk:
             return False
         self._next_disk = now + _DISK_SECONDS
-        return usage.disk_bytes(self.facts.scratch) > self.limits.scratch_bytes
+        used, entries = usage.disk_usage(self.facts.scratch)
+        return used > self.limits.scratch_bytes or entries > SCRATCH_INODES
 
     def _kill_group(self) -> None:
         """After the zygote's death nobody keeps the number of the group taken: signal only what is still in it."""
@@ -225,13 +225,6 @@ class Watcher:
     def _forget(self, fd: int) -> None:
         if self._watched.pop(fd, None) is not None:
             self._poll.unregister(fd)
-
-
-def remove_tree(folder: str) -> None:
-    """Remove a folder that a hostile process filled: any depth, any modes, no links followed."""
-    if subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False).returncode:
-        subprocess.run(["chmod", "-R", "u+rwX", "--", folder], stderr=subprocess.DEVNULL, check=False)
-        subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
 
 
 def _signal_name(number: int) -> str:

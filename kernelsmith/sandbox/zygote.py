@@ -28,7 +28,7 @@ from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.confine import NOBODY, Setup
 from kernelsmith.sandbox.limits import Ending, Exit, Layer, Layers, Limits
 from kernelsmith.sandbox.protocol import Channel, Frame, PeerGoneError, ProtocolError
-from kernelsmith.sandbox.watch import Facts, Watched, Watcher, remove_tree
+from kernelsmith.sandbox.watch import Facts, Watched, Watcher
 
 _PASSED_ON = (
     *("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH"),
@@ -141,6 +141,8 @@ class _Server:
             )
         try:
             self.layers = self._greet(replace(setup, base=self.base))
+            if self.layers.mount_namespace:
+                Path(self.base).rmdir()  # it was only a place to mount on: nothing is left if we are killed
         except BaseException:
             self.close()
             raise
@@ -175,7 +177,7 @@ class _Server:
             self.process.kill()
             self.process.wait()
         self._errors.close()
-        remove_tree(self.base)
+        usage.remove_tree(self.base)
 
 
 class Zygote:
@@ -215,6 +217,11 @@ class Zygote:
     def layers(self) -> Layers:
         """What holds for the children of the present zygote."""
         return self._server.layers
+
+    @property
+    def pid(self) -> int:
+        """The process that was started; the zygote itself, or its keeper where it has namespaces of its own."""
+        return self._server.process.pid
 
     def spawn(self, role: str, *, limits: Limits, label: str = "") -> Child:
         """Fork a confined process that calls `role.main(channel, scratch)`, and return when it is confined.

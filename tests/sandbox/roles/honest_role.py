@@ -1,0 +1,85 @@
+"""Children that do what they are asked: answer, compile, attach memory, import torch."""
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import threading
+
+from kernelsmith.sandbox.memory import Arena
+
+
+def main(channel, scratch):
+    """Answer one request after another until the judge has had enough."""
+    while True:
+        frame = channel.receive()
+        order = json.loads(frame.payload)
+        answer = ACTS[order.pop("act")](scratch=scratch, fds=frame.fds, **order)
+        channel.send(json.dumps(answer).encode())
+
+
+def ping(scratch, fds, text="pong"):
+    return text
+
+
+def facts(scratch, fds):
+    return {
+        "pid": os.getpid(),
+        "scratch": str(scratch),
+        "cwd": os.getcwd(),
+        "files": os.listdir(scratch),
+        "environment": dict(os.environ),
+        "original_environment": open("/proc/self/environ").read(),
+        "fds": sorted(int(fd) for fd in os.listdir("/proc/self/fd")),
+        "modules": [name for name in ("torch", "triton") if name in sys.modules],
+        "threads": len(os.listdir("/proc/self/task")),
+    }
+
+
+def compile_and_load(scratch, fds):
+    (scratch / "f.cpp").write_text('#include <vector>\nextern "C" int f() { return std::vector<int>(3).size(); }\n')
+    subprocess.run(["g++", "-shared", "-fPIC", "-o", "f.so", "f.cpp"], cwd=scratch, check=True)
+    return ctypes.CDLL(str(scratch / "f.so")).f()
+
+
+def add_one(scratch, fds, nbytes, private):
+    with Arena.attach(fds[0], nbytes, private=private) as arena:
+        for index in range(nbytes):
+            arena.buffer[index] = (arena.buffer[index] + 1) % 256
+        return list(arena.buffer[:nbytes])
+
+
+def shrink(scratch, fds):
+    try:
+        os.ftruncate(fds[0], 0)
+    except OSError as error:
+        return error.strerror
+    return "shrunk"
+
+
+def start_threads(scratch, fds, count):
+    go = threading.Event()
+    threads = [threading.Thread(target=go.wait) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    go.set()
+    for thread in threads:
+        thread.join()
+    return count
+
+
+def tensors(scratch, fds):
+    import torch
+
+    torch.set_num_threads(2)
+    return torch.ones(1 << 18).sqrt().sum().item()
+
+
+def out_of_turn(scratch, fds):
+    raise RuntimeError("a bug in the role\x1b[31m")
+
+
+ACTS = {
+    act.__name__: act for act in (ping, facts, compile_and_load, add_one, shrink, start_threads, tensors, out_of_turn)
+}
