@@ -1,7 +1,7 @@
 """What operator files import: `from kernelsmith import Dim, operator, tensor, workload`.
 
-Names load on first use, for `import triton` imports this package through its backend entry point: it must stay light and
-must never pull in torch.
+Names load on first use, for `import triton` imports this package through its backend entry point: it must stay light
+and must never pull in torch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Holds an answer against the truth and says, in words a person acts on, what is wrong first.
 
-Order: number of outputs, type, dtype, shape, strides, then values (or the operator's own `check`), then the bytes of the
-inputs and beside them. NaN and infinities must stand where truth has them; 0.0 and -0.0 are equal.
+Order: number of outputs, type, dtype, shape, strides, then values (or the operator's own `check`), then the bytes of
+the inputs and beside them. NaN and infinities must stand where truth has them; 0.0 and -0.0 are equal.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ def trivial_answer(op: LoadedOperator, inputs: CallInputs, truth: Truth) -> str 
         return "a constant"
     for name, given in zip(inputs.buffer_names(), inputs.tensors(), strict=True):
         fitting = all(e.working.shape == given.shape for e in truth.outputs)
-        if fitting and compare(truth, _like(truth, lambda e, g=given: g.to(e.working.dtype)), op, inputs) is None:  # type: ignore[misc]
+        if fitting and compare(truth, _like(truth, lambda e, g=given: g.to(e.working.dtype)), op, inputs) is None:
             return f"a copy of {name}"
     return None
 

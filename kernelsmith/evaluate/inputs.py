@@ -1,14 +1,13 @@
 """Cases and their inputs: one point of the input space, and the bytes it stands for.
 
-A `Case` is plain data; `materialise` turns it into tensors that depend on nothing but the operator, the case and a seed.
-Each tensor is a view inside a storage of its own with guard bytes on both sides, so that a write or a read beside the
-view can be seen. Used by the judge only; candidates get copies of the storages and never a seed.
+A `Case` is plain data; `materialise` turns it into tensors that depend on nothing but the operator, the case and a
+seed. Each tensor is a view inside a storage of its own with guard bytes on both sides, so that a write or a read beside
+the view can be seen. Used by the judge only; candidates get copies of the storages and never a seed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import torch
@@ -151,8 +150,13 @@ class CallInputs:
 
 
 def materialise(op: LoadedOperator, case: Case, seed: int) -> CallInputs:
-    """The inputs of `case`; equal for equal (operator, case, seed), unlike for another seed."""
-    generator = torch.Generator().manual_seed(int(digest(op.info.digest, case.model_dump_json(), str(seed)), 16) >> 1)
+    """The inputs of `case`; equal for equal (operator, case, seed), unlike for another seed.
+
+    Plan-relevant arguments depend on the case alone, so that two contents of a case have the same plan.
+    """
+    point = (op.info.digest, case.model_dump_json())
+    generator = torch.Generator().manual_seed(int(digest(*point, str(seed)), 16) >> 1)
+    steady = torch.Generator().manual_seed(int(digest(*point), 16) >> 1)
     if op.problem is not None:
         return _given(op, case, generator)
     values: list[Value] = []
@@ -166,7 +170,8 @@ def materialise(op: LoadedOperator, case: Case, seed: int) -> CallInputs:
             count = 1 if spec.count is None else spec.count.value(case.dims)
             items = []
             for _ in range(count):
-                items.append(_tensor(op, name, spec, case, generator, buffer))
+                source = steady if name in op.plan_relevant else generator
+                items.append(_tensor(op, name, spec, case, source, buffer))
                 buffer += 1
             values.append(items[0] if spec.count is None else ListValue(tuple(items)))
     return CallInputs(case, tuple(op.arguments), tuple(values))

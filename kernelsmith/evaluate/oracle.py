@@ -1,10 +1,10 @@
 """The truth about one call, and how far from it an honest kernel may be.
 
-Truth is the reference on inputs upcast to float64. How far an honest kernel may be from it is a property of the operator
-at that input, so it is measured: the rounding of the output, plus a multiple of what the answer moves when every input
-moves by its own rounding unit (several draws in float64, smoothed over neighbours), plus what the reference itself loses
-in the working dtype. Where a published rule has one formula for all, it rejects honest kernels (cancelling sums, bf16
-attention) or accepts faults (a dropped element of a long sum).
+Truth is the reference on inputs upcast to float64. How far an honest kernel may be from it is a property of the
+operator at that input, so it is measured: the rounding of the output, plus a multiple of what the answer moves when
+every input moves by its own rounding unit (several draws in float64, smoothed over neighbours), plus what the reference
+itself loses in the working dtype. Where a published rule has one formula for all, it rejects honest kernels (cancelling
+sums, bf16 attention) or accepts faults (a dropped element of a long sum).
 
 Runs in the judge; `compare` holds answers against a `Truth`.
 """
@@ -19,14 +19,14 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from kernelsmith.errors import OperatorError
-from kernelsmith.evaluate.inputs import Case, CallInputs, materialise
+from kernelsmith.evaluate.inputs import CallInputs, Case, materialise
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.operators.native import placed
 
 SENSITIVITY = 4.0
-"""Multiple of the measured movement; 8 draws at 4x passed honest bf16 attention and still saw one key of 16,253 dropped."""
+"""Multiple of the measured movement: at 4x, 8 draws pass honest bf16 attention and see one key of 16,253 dropped."""
 ROUNDING = {torch.float64: 8.0, torch.float32: 4.0}
-"""Units of eps granted for rounding and approximate intrinsics where no wider intermediate exists; 1 for narrower dtypes."""
+"""Units of eps granted for approximate intrinsics where no wider intermediate exists; narrower dtypes get 1."""
 NEIGHBOURS = 4
 """Elements on each side that lend their movement to one whose draws were lucky."""
 EXTRA_INTEGER_DRAWS = 24

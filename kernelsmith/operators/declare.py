@@ -237,7 +237,7 @@ def operator(
             mutates=_names(mutates),
             plan_relevant=_names(plan_relevant),
             tolerance=tolerance,
-            line=getattr(getattr(inspect.unwrap(function), "__code__", None), "co_firstlineno", line),
+            line=inspect.unwrap(function).__code__.co_firstlineno if inspect.isfunction(function) else line,
             **hooks,
         )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 from kernelsmith.errors import OperatorError
 from kernelsmith.model import OperatorRef
-from kernelsmith.operators import native
+from kernelsmith.operators import kernelbench, native
 from kernelsmith.operators.loaded import LoadedOperator
 
 __all__ = ["LoadedOperator", "load"]
@@ -24,6 +25,12 @@ def load(ref: OperatorRef, *, model_seed: int = 0) -> LoadedOperator:
     """
     path = Path(ref.path)
     text = native.read_source(path)
-    tree = native.compiled(text, path)
-    module = native.execute(tree, path, text)
-    return native.read(path, text, module)
+    code = native.compiled(text, path)
+    if kernelbench.is_problem(ast.parse(text)):
+        return kernelbench.read(path, text, overrides=ref.overrides, max_bytes=ref.max_bytes, model_seed=model_seed)
+    if ref.overrides or ref.max_bytes is not None:
+        option = "--max-bytes" if not ref.overrides else f"--set {next(iter(ref.overrides))}"
+        raise OperatorError(
+            f"{option} is for KernelBench problems", "a native file says its sizes in workloads", file=str(path)
+        )
+    return native.read(path, text, native.execute(code, path, text))

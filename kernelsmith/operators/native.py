@@ -9,10 +9,13 @@ from __future__ import annotations
 import inspect
 import itertools
 import linecache
+import math
+import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from kernelsmith.errors import OperatorError
@@ -20,6 +23,7 @@ from kernelsmith.model import ArgumentInfo, DimInfo, OperatorInfo, Scalar, Workl
 from kernelsmith.operators.declare import Operator, ScalarSpec, TensorSpec, WorkloadSpec
 from kernelsmith.operators.expressions import Dim, Expression
 from kernelsmith.operators.loaded import LoadedOperator, number
+from kernelsmith.operators.trace import called, example
 
 MAX_DTYPE_SETS = 64
 """More combinations than this are cut, the first alternatives first."""
@@ -35,19 +39,21 @@ def read_source(path: Path) -> str:
         raise OperatorError(f"cannot read {path}: {error}", "an operator file is Python text in UTF-8") from None
 
 
-def execute(source: object, path: Path, text: str) -> ModuleType:
-    """Runs a compiled operator file as a module of its own; whatever it raises becomes an OperatorError with its line."""
+def execute(source: CodeType, path: Path, text: str) -> ModuleType:
+    """Runs a compiled operator file as a module of its own; whatever it raises is an OperatorError."""
     module = ModuleType(f"kernelsmith_operator_{digest(text)}")
     module.__file__ = str(path)
     linecache.checkcache(str(path))
+    sys.modules[module.__name__] = module  # dynamo looks a function's module up by name
     try:
-        exec(source, module.__dict__)  # type: ignore[call-overload]  # the user's own file
+        exec(source, module.__dict__)  # the user's own file
     except Exception as error:
         raise placed(error, path) from error
     return module
 
 
-def compiled(text: str, path: Path) -> object:
+def compiled(text: str, path: Path) -> CodeType:
+    """The file's code object; a syntax error is an OperatorError."""
     try:
         return compile(text, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -116,7 +122,25 @@ class _Reading:
         if not self.declared.workloads:
             raise self.error("no workload", "give at least one: workloads=[workload(M=4096, N=1024)]")
         workloads = tuple(self._workload(made, w) for w in self.declared.workloads)
-        return LoadedOperator(**{**vars(made), "info": made.info.model_copy(update={"workloads": workloads})})
+        info = made.info.model_copy(update={"workloads": workloads})
+        info = info.model_copy(update={"ops": self._ops(made, workloads)})
+        return replace(made, info=info)
+
+    def _ops(self, op: LoadedOperator, workloads: Sequence[Workload]) -> tuple[str, ...]:
+        """The aten operators of the reference on the smallest workload; the first run of it, so it may raise."""
+
+        def size(w: Workload) -> int:
+            return sum(math.prod(op.shape(n, w.dims)) for n, s in op.arguments.items() if isinstance(s, TensorSpec))
+
+        smallest = min(workloads, key=size)
+        try:
+            return called(
+                op.reference,
+                lambda: example_arguments(op, smallest, "meta"),
+                lambda: example_arguments(op, smallest, "cpu"),
+            )
+        except Exception as error:
+            raise placed(error, self.path, f"the reference raised at {smallest.label}: ") from error
 
     def _check_names(self) -> None:
         declared, name = self.declared.arguments, self.declared.function.__name__
@@ -242,6 +266,21 @@ class _Reading:
         if not scalar_allowed(spec, value, dims):
             raise self.error(f"workload {_words(given)}: {name}={value!r} is not declared", "", given.line)
         return value  # type: ignore[no-any-return]
+
+
+def example_arguments(op: LoadedOperator, w: Workload, device: str) -> list[Any]:
+    """Some legal arguments at a workload: enough to see which operators the reference calls."""
+    made: list[Any] = []
+    for name, spec in op.arguments.items():
+        if not isinstance(spec, TensorSpec) or name in w.scalars:
+            made.append(w.scalars.get(name))
+            continue
+        low, high = number(spec.low, w.dims), number(spec.high, w.dims)
+        shape = op.shape(name, w.dims)
+        count = 1 if spec.count is None else spec.count.value(w.dims)
+        items = [example(shape, w.dtypes[name], device, low, high) for _ in range(count)]
+        made.append(items[0] if spec.count is None else items)
+    return made
 
 
 def scalar_allowed(spec: ScalarSpec, value: object, dims: Mapping[str, int]) -> bool:

@@ -1,0 +1,267 @@
+"""KernelBench problem files as they are: `Model`, `get_inputs`, `get_init_inputs`.
+
+Such a file has no dims: its region is exactly its own shapes, and other contents are further draws of its own
+`get_inputs`. The model, and the candidate's `ModelNew`, are constructed under one seed, as KernelBench does
+(its eval.py: set_seed, get_init_inputs, set_seed, Model). Called by `load` in the judge.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import torch
+
+from kernelsmith.errors import OperatorError
+from kernelsmith.model import ArgumentInfo, OperatorInfo, Scalar, Workload, digest
+from kernelsmith.operators.loaded import LoadedOperator
+from kernelsmith.operators.native import execute, placed
+from kernelsmith.operators.trace import called
+
+ENTRY = "ModelNew"
+NEEDED = ("Model", "get_inputs", "get_init_inputs")
+TRACE_SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One problem file, executed, and its model under one seed."""
+
+    module: ModuleType
+    path: Path
+    model_seed: int
+
+    def init_inputs(self) -> list[Any]:
+        """Constructor arguments of `Model` and `ModelNew`; fresh objects each time."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.model_seed)
+            return self._guarded("get_init_inputs() raised ", self.module.get_init_inputs)
+
+    def inputs(self, seed: int) -> list[Any]:
+        """What `get_inputs` draws under this seed of torch's generator."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self._guarded("get_inputs() raised ", self.module.get_inputs)
+
+    def _guarded(self, doing: str, function: Any) -> list[Any]:
+        try:
+            return list(function())
+        except Exception as error:
+            raise placed(error, self.path, doing) from error
+
+    @cached_property
+    def model(self) -> torch.nn.Module:
+        """`Model(*get_init_inputs())` under `model_seed`, in training mode as KernelBench leaves it."""
+        arguments = self.init_inputs()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.model_seed)
+            try:
+                made = self.module.Model(*arguments)
+            except Exception as error:
+                raise placed(error, self.path, "Model(*get_init_inputs()) raised ") from error
+        if not isinstance(made, torch.nn.Module):
+            raise OperatorError("Model is not a torch.nn.Module", file=str(self.path))
+        return made
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of forward's arguments."""
+        return tuple(inspect.signature(self.model.forward).parameters)
+
+    @cached_property
+    def has_floats(self) -> bool:
+        """Whether any input is a floating tensor, so that contents can be varied."""
+        tensors = [t for a in self._sketch() for t in (a if isinstance(a, list | tuple) else (a,))]
+        return any(isinstance(t, torch.Tensor) and t.is_floating_point() for t in tensors)
+
+    @cached_property
+    def _state(self) -> dict[str, torch.Tensor]:
+        return {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
+
+    @cached_property
+    def _double_state(self) -> dict[str, torch.Tensor]:
+        return {n: t.double() if t.is_floating_point() else t for n, t in self._state.items()}
+
+    def call(self, *args: Any) -> Any:
+        """The model's answer; buffers such as running statistics are copies, so that every call is a first call."""
+        return self._functional(self._state, args)
+
+    def in_double(self, *args: Any) -> Any:
+        """The model's answer with parameters and buffers in float64."""
+        return self._functional(self._double_state, args)
+
+    def _functional(self, state: Mapping[str, torch.Tensor], args: tuple[Any, ...]) -> Any:
+        buffers = {n for n, _ in self.model.named_buffers()}
+        own = {n: t.clone() if n in buffers else t for n, t in state.items()}
+        with torch.no_grad():
+            return torch.func.functional_call(self.model, own, args)
+
+    def _sketch(self) -> list[Any]:
+        """Inputs on the meta device: shapes without memory; real ones where `get_inputs` does not allow it."""
+        try:
+            with torch.device("meta"):
+                return list(self.module.get_inputs())
+        except Exception:  # noqa: BLE001  # not every file can: draw real inputs then, with real errors
+            return self.inputs(TRACE_SEED)
+
+    def nbytes(self) -> int:
+        """Bytes of one draw of inputs."""
+        tensors = [t for a in self._sketch() for t in (a if isinstance(a, list | tuple) else (a,))]
+        return sum(t.numel() * t.element_size() for t in tensors if isinstance(t, torch.Tensor))
+
+    def ops(self) -> tuple[str, ...]:
+        """The aten operators of one forward pass."""
+
+        def on_meta(*args: Any) -> Any:
+            return self._functional({n: t.to("meta") for n, t in self._state.items()}, args)
+
+        try:
+            return called(on_meta, self._sketch, self._failing_meta)
+        except _NoMetaError:
+            return called(self.call, lambda: self.inputs(TRACE_SEED), lambda: self.inputs(TRACE_SEED))
+        except Exception as error:
+            raise placed(error, self.path, "the reference raised ") from error
+
+    def _failing_meta(self) -> list[Any]:
+        raise _NoMetaError
+
+    def arguments(self) -> tuple[ArgumentInfo, ...]:
+        """forward's arguments in words."""
+        return tuple(_describe(name, value) for name, value in zip(self.parameters, self._sketch(), strict=False))
+
+
+class _NoMetaError(Exception):
+    """The forward pass looks at values."""
+
+
+def is_problem(tree: ast.Module) -> bool:
+    """Whether a parsed file is a KernelBench problem."""
+    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    return {"Model", "get_inputs"} <= defined
+
+
+def read(
+    path: Path, text: str, *, overrides: Mapping[str, Scalar], max_bytes: int | None, model_seed: int
+) -> LoadedOperator:
+    """The problem in `path`, with module constants replaced and, if asked, shrunk until one draw of inputs fits."""
+    tree = ast.parse(text)
+    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    if missing := [n for n in NEEDED if n not in defined]:
+        raise OperatorError(
+            f"a KernelBench problem without {missing[0]}", "it needs " + ", ".join(NEEDED), file=str(path)
+        )
+    constants = _constants(tree)
+    if unknown := [n for n in overrides if n not in constants]:
+        known = ", ".join(constants) or "none"
+        raise OperatorError(f"--set {unknown[0]}: no such module constant", f"constants: {known}", file=str(path))
+    changed = dict(overrides)
+    problem = _problem(path, text, changed, model_seed)
+    notes: tuple[str, ...] = ()
+    if max_bytes is not None:
+        problem, notes = _shrunk(path, text, changed, model_seed, max_bytes)
+    source = _replaced(text, changed)
+    info = OperatorInfo(
+        name=ENTRY,
+        kind="kernelbench",
+        path=str(path),
+        digest=digest(source),
+        source=source,
+        doc=inspect.cleandoc(problem.module.__doc__ or problem.module.Model.__doc__ or ""),
+        signature=f"def forward{inspect.signature(problem.module.Model.forward)}",
+        arguments=problem.arguments(),
+        workloads=(Workload(),),
+        ops=problem.ops(),
+        notes=notes,
+    )
+    return LoadedOperator(info=info, function=problem.call, arguments={}, problem=problem)
+
+
+def _problem(path: Path, text: str, changed: Mapping[str, Scalar], seed: int) -> Problem:
+    tree = _Replace(changed).visit(ast.parse(text))
+    code = compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
+    assert isinstance(code, CodeType)
+    return Problem(execute(code, path, text), path, seed)
+
+
+class _Replace(ast.NodeTransformer):
+    """Puts other values into `NAME = ...` at module level."""
+
+    def __init__(self, values: Mapping[str, Scalar]) -> None:
+        self.values = values
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # ast's own spelling
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        target = node.targets[0]
+        if isinstance(target, ast.Name) and target.id in self.values:
+            node.value = ast.copy_location(ast.Constant(self.values[target.id]), node.value)
+        return node
+
+
+def _replaced(text: str, changed: Mapping[str, Scalar]) -> str:
+    """The file's text with the same replacements, so that prompts and digests show what is really run."""
+    lines = text.splitlines(keepends=True)
+    for node in reversed(ast.parse(text).body):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in changed:
+            name = node.targets[0].id
+            lines[node.lineno - 1 : node.end_lineno] = [f"{name} = {changed[name]!r}\n"]
+    return "".join(lines)
+
+
+def _constants(tree: ast.Module) -> dict[str, int | None]:
+    """Module constants by name; the number where it is a plain integer."""
+    found: dict[str, int | None] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            value = node.value.value if isinstance(node.value, ast.Constant) else None
+            found[node.targets[0].id] = value if isinstance(value, int) and not isinstance(value, bool) else None
+    return found
+
+
+def _shrunk(
+    path: Path, text: str, changed: dict[str, Scalar], seed: int, max_bytes: int
+) -> tuple[Problem, tuple[str, ...]]:
+    """Halves the largest integer constant that matters, again and again, until one draw of inputs fits."""
+    start = {n: v for n, v in _constants(ast.parse(_replaced(text, changed))).items() if v is not None}
+    sizes, useless = dict(start), set[str]()
+    problem = _problem(path, text, changed, seed)
+    now = problem.nbytes()
+    while now > max_bytes:
+        left = {n: v for n, v in sizes.items() if v > 1 and n not in useless}
+        if not left:
+            raise OperatorError(
+                f"inputs of {now} bytes do not shrink to --max-bytes {max_bytes}",
+                "set sizes yourself: --set NAME=VALUE",
+                file=str(path),
+            )
+        name = max(left, key=lambda n: left[n])
+        attempt = _problem(path, text, changed | {name: sizes[name] // 2}, seed)
+        size = attempt.nbytes()
+        if size < now:
+            sizes[name] //= 2
+            changed[name] = sizes[name]
+            problem, now = attempt, size
+        else:
+            useless.add(name)
+    notes = tuple(f"{n} shrunk from {start[n]} to {sizes[n]} to fit --max-bytes" for n in start if sizes[n] != start[n])
+    return problem, notes
+
+
+def _describe(name: str, value: Any) -> ArgumentInfo:
+    if isinstance(value, torch.Tensor):
+        dtype = str(value.dtype).removeprefix("torch.")
+        return ArgumentInfo(name=name, kind="tensor", shape=str(tuple(value.shape)), dtypes=(dtype,))
+    if isinstance(value, list | tuple):
+        shapes = ", ".join(str(tuple(t.shape)) for t in value if isinstance(t, torch.Tensor))
+        return ArgumentInfo(name=name, kind="list", shape=shapes)
+    return ArgumentInfo(name=name, kind="scalar", values=repr(value))

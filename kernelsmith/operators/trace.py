@@ -1,0 +1,54 @@
+"""Which aten operators a reference calls: found by running it once on tensors without memory where that works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: dict[str, None] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.names[str(func.overloadpacket)] = None
+        return func(*args, **(kwargs or {}))
+
+
+def called(
+    function: Callable[..., Any], meta: Callable[[], Sequence[Any]], real: Callable[[], Sequence[Any]]
+) -> tuple[str, ...]:
+    """Names such as `aten._softmax`, in order of first use.
+
+    Args:
+        function: the reference.
+        meta: arguments on the meta device; tried first, for it costs neither time nor memory.
+        real: arguments with contents, for references that look at values. What these raise is passed on.
+    """
+    try:
+        return _record(function, meta())
+    except Exception:  # noqa: BLE001  # whatever is wrong shows again on real tensors, with a better message
+        return _record(function, real())
+
+
+def _record(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[str, ...]:
+    recorder = _Recorder()
+    with torch.random.fork_rng(devices=[]), recorder:
+        function(*arguments)
+    return tuple(recorder.names)
+
+
+def example(shape: tuple[int, ...], dtype: str, device: str, low: float | None, high: float | None) -> torch.Tensor:
+    """A tensor of legal values: floats at `low`, integers counting from it along the last dim and below `high`."""
+    kind = getattr(torch, dtype)
+    if device == "meta" or kind.is_floating_point or kind.is_complex or kind is torch.bool:
+        return torch.full(shape, 1.0 if low is None else low, device=device).to(kind)
+    start = 0 if low is None else int(low)
+    span = max(1, (start + 8 if high is None else int(high)) - start)
+    return (torch.arange(shape[-1] if shape else 1, device=device) % span + start).expand(shape).to(kind).contiguous()
