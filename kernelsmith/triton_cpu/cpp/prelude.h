@@ -5,7 +5,7 @@
 // bf16 travel as float32 and are rounded after every operation. Scalars and vectors share function names.
 
 #define KS_INLINE static inline __attribute__((always_inline))
-#define KS_LANES _Pragma("GCC unroll 1") for (int l = 0; l < KS_W; ++l)
+#define KS_EACH_LANE _Pragma("GCC unroll 1") for (int l = 0; l < KS_W; ++l)
 
 typedef signed char i8;
 typedef short i16;
@@ -59,11 +59,6 @@ KS_INLINE vi32 ks_first(i64 count) {
   i32 c = count < 0 ? 0 : count > KS_W ? KS_W : (i32)count;
   return ks_iota<vi32>() < ks_splat<vi32>(c);
 }
-KS_INLINE bool ks_any(vi32 m) {
-  i32 any = 0;
-  for (int l = 0; l < KS_W; ++l) any |= m[l];
-  return any != 0;
-}
 
 // ---- 16-bit floats ----
 
@@ -107,8 +102,8 @@ KS_INLINE vu16 ks_narrow_f16(vf32 x) { vu16 r; __asm__("vcvtps2ph $0, %1, %0" : 
 KS_INLINE vf32 ks_widen_f16(vu16 h) { vf32 r; __asm__("vcvtph2ps %1, %0" : "=x"(r) : "x"(h)); return r; }
 KS_INLINE vu16 ks_narrow_f16(vf32 x) { vu16 r; __asm__("vcvtps2ph $0, %1, %0" : "=x"(r) : "x"(x)); return r; }
 #else
-KS_INLINE vf32 ks_widen_f16(vu16 h) { vf32 r; KS_LANES r[l] = ks_widen_f16_soft(h[l]); return r; }
-KS_INLINE vu16 ks_narrow_f16(vf32 x) { vu16 r; KS_LANES r[l] = ks_narrow_f16_soft(x[l]); return r; }
+KS_INLINE vf32 ks_widen_f16(vu16 h) { vf32 r; KS_EACH_LANE r[l] = ks_widen_f16_soft(h[l]); return r; }
+KS_INLINE vu16 ks_narrow_f16(vf32 x) { vu16 r; KS_EACH_LANE r[l] = ks_narrow_f16_soft(x[l]); return r; }
 #endif
 KS_INLINE f32 ks_widen_f16(u16 h) { return ks_widen_f16_soft(h); }
 KS_INLINE u16 ks_narrow_f16(f32 x) { return ks_narrow_f16_soft(x); }
@@ -123,7 +118,7 @@ KS_INLINE f32 ks_to_odd(f64 x) {
   if (x == x && (f64)r != x && !(b & 1)) b += ((f64)r > x) == (x > 0) ? -1 : 1;
   return ks_f32_of(b);
 }
-KS_INLINE vf32 ks_to_odd(vf64 x) { vf32 r; KS_LANES r[l] = ks_to_odd(x[l]); return r; }
+KS_INLINE vf32 ks_to_odd(vf64 x) { vf32 r; KS_EACH_LANE r[l] = ks_to_odd(x[l]); return r; }
 
 // ---- memory: contiguous, masked, gathered; one set per element type ----
 
@@ -140,26 +135,26 @@ KS_INLINE u8 ks_narrow_i1(bool m) { return m; }
   KS_INLINE void ks_store_##NAME(char *p, VECTOR x) { *(w##STORED *)p = NARROW(x); }                        \
   KS_INLINE VECTOR ks_strided_##NAME(const char *p, i64 s) {                                                \
     v##STORED r;                                                                                            \
-    KS_LANES r[l] = ((const a##STORED *)p)[s * l];                                                          \
+    KS_EACH_LANE r[l] = ((const a##STORED *)p)[s * l];                                                          \
     return WIDEN(r);                                                                                        \
   }                                                                                                         \
   template <class O> KS_INLINE VECTOR ks_gather_##NAME(const char *p, O o) {                                \
     v##STORED r;                                                                                            \
-    KS_LANES r[l] = ((const a##STORED *)p)[o[l]];                                                           \
+    KS_EACH_LANE r[l] = ((const a##STORED *)p)[o[l]];                                                           \
     return WIDEN(r);                                                                                        \
   }                                                                                                         \
   template <class O> KS_INLINE VECTOR ks_gather_##NAME(const char *p, O o, vi32 m, VECTOR other) {          \
     v##STORED r = NARROW(other);                                                                            \
-    KS_LANES if (m[l]) r[l] = ((const a##STORED *)p)[o[l]];                                                 \
+    KS_EACH_LANE if (m[l]) r[l] = ((const a##STORED *)p)[o[l]];                                                 \
     return WIDEN(r);                                                                                        \
   }                                                                                                         \
   template <class O> KS_INLINE void ks_scatter_##NAME(char *p, O o, VECTOR x) {                             \
     v##STORED r = NARROW(x);                                                                                \
-    KS_LANES((a##STORED *)p)[o[l]] = r[l];                                                                  \
+    KS_EACH_LANE((a##STORED *)p)[o[l]] = r[l];                                                                  \
   }                                                                                                         \
   template <class O> KS_INLINE void ks_scatter_##NAME(char *p, O o, vi32 m, VECTOR x) {                     \
     v##STORED r = NARROW(x);                                                                                \
-    KS_LANES if (m[l])((a##STORED *)p)[o[l]] = r[l];                                                        \
+    KS_EACH_LANE if (m[l])((a##STORED *)p)[o[l]] = r[l];                                                        \
   }
 
 #define KS_MASKED(NAME, STORED, VECTOR, WIDEN, NARROW)                                                      \
@@ -208,8 +203,8 @@ KS_MASKED(f32, f32, vf32, KS_SAME, KS_SAME)
 
 template <class T> KS_INLINE T ks_divide(T a, T b) { return b == 0 ? (T)-1 : b == (T)-1 && (T)-1 < 0 ? (T)(0 - (u64)a) : (T)(a / b); }
 template <class T> KS_INLINE T ks_remainder(T a, T b) { return b == 0 ? a : b == (T)-1 && (T)-1 < 0 ? (T)0 : (T)(a % b); }
-template <class V> KS_INLINE V ks_vdivide(V a, V b) { V r; KS_LANES r[l] = ks_divide(a[l], b[l]); return r; }
-template <class V> KS_INLINE V ks_vremainder(V a, V b) { V r; KS_LANES r[l] = ks_remainder(a[l], b[l]); return r; }
+template <class V> KS_INLINE V ks_vdivide(V a, V b) { V r; KS_EACH_LANE r[l] = ks_divide(a[l], b[l]); return r; }
+template <class V> KS_INLINE V ks_vremainder(V a, V b) { V r; KS_EACH_LANE r[l] = ks_remainder(a[l], b[l]); return r; }
 // A float64 quotient of two int32 never rounds up to the next integer, so truncation is exact.
 KS_INLINE vi32 ks_vdivide(vi32 a, vi32 b) {
   vi32 safe = b == 0 ? ks_splat<vi32>(1) : b;
@@ -224,12 +219,12 @@ KS_INLINE u64 ks_mulhi(u64 a, u64 b) { return (u64)((unsigned __int128)a * b >> 
 KS_INLINE vu32 ks_mulhi(vu32 a, vu32 b) {
   return __builtin_convertvector(__builtin_convertvector(a, vu64) * __builtin_convertvector(b, vu64) >> 32, vu32);
 }
-KS_INLINE vu64 ks_mulhi(vu64 a, vu64 b) { vu64 r; KS_LANES r[l] = ks_mulhi((u64)a[l], (u64)b[l]); return r; }
+KS_INLINE vu64 ks_mulhi(vu64 a, vu64 b) { vu64 r; KS_EACH_LANE r[l] = ks_mulhi((u64)a[l], (u64)b[l]); return r; }
 
 // ---- floats: maxnumf ignores NaN, maximumf hands it on and orders the zeros ----
 
-template <f64 F(f64)> KS_INLINE vf64 ks_each(vf64 x) { vf64 r; KS_LANES r[l] = F(x[l]); return r; }
-template <f64 F(f64, f64)> KS_INLINE vf64 ks_each(vf64 x, vf64 y) { vf64 r; KS_LANES r[l] = F(x[l], y[l]); return r; }
+template <f64 F(f64)> KS_INLINE vf64 ks_each(vf64 x) { vf64 r; KS_EACH_LANE r[l] = F(x[l]); return r; }
+template <f64 F(f64, f64)> KS_INLINE vf64 ks_each(vf64 x, vf64 y) { vf64 r; KS_EACH_LANE r[l] = F(x[l], y[l]); return r; }
 KS_INLINE f32 ks_abs(f32 x) { return ks_f32_of(ks_bits_of(x) & 0x7fffffff); }
 KS_INLINE f64 ks_abs(f64 x) { return ks_f64_of(ks_bits_of(x) & ~(1ul << 63)); }
 KS_INLINE vf32 ks_abs(vf32 x) { return (vf32)((vu32)x & 0x7fffffffu); }
@@ -265,7 +260,7 @@ KS_INLINE vf32 ks_madd(vf32 a, vf32 b, vf32 c) { return __builtin_ia32_vfmaddps(
 #else
 KS_INLINE vf32 ks_madd(vf32 a, vf32 b, vf32 c) { return a * b + c; }
 #endif
-KS_INLINE vf64 ks_madd(vf64 a, vf64 b, vf64 c) { vf64 r; KS_LANES r[l] = ks_madd(a[l], b[l], c[l]); return r; }
+KS_INLINE vf64 ks_madd(vf64 a, vf64 b, vf64 c) { vf64 r; KS_EACH_LANE r[l] = ks_madd(a[l], b[l], c[l]); return r; }
 KS_INLINE i32 ks_madd(i32 a, i32 b, i32 c) { return (i32)((u32)a * (u32)b + (u32)c); }
 KS_INLINE vi32 ks_madd(vi32 a, vi32 b, vi32 c) { return (vi32)((vu32)a * (vu32)b + (vu32)c); }
 
@@ -274,7 +269,7 @@ KS_INLINE vi32 ks_madd(vi32 a, vi32 b, vi32 c) { return (vi32)((vu32)a * (vu32)b
 #define KS_FOLD(NAME, EXPR)                                                  \
   template <class S, class V> KS_INLINE S ks_fold_##NAME(V v) {              \
     S t[KS_W];                                                               \
-    KS_LANES t[l] = v[l];                                                    \
+    KS_EACH_LANE t[l] = v[l];                                                    \
     for (int n = KS_W / 2; n; n /= 2)                                        \
       for (int l = 0; l < n; ++l) { S a = t[l], b = t[l + n]; t[l] = EXPR; } \
     return t[0];                                                             \

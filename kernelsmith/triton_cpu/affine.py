@@ -1,0 +1,196 @@
+"""Integer and pointer arithmetic that keeps linear forms linear.
+
+The scalar parts are computed in the operation's own width, wrapping as TTIR does; only inside one row of a loop nest is an
+index taken not to wrap.
+"""
+
+from __future__ import annotations
+
+from kernelsmith.triton_cpu.ir import Element, Op, Type
+from kernelsmith.triton_cpu.loop import Loop
+from kernelsmith.triton_cpu.reps import ZERO, Linear, Offsets, Prefix, Rep, Uniform
+
+_I32 = Type(Element.I32)
+_FLIPPED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle", "ult": "ugt", "ule": "uge", "ugt": "ult", "uge": "ule"}
+
+
+def wrapped(kind: Type, a: str, operator: str, b: str) -> str:
+    """Scalar two's complement arithmetic."""
+    if a == "0" and operator == "+":
+        return b
+    if b == "0" and operator in "+-":
+        return a
+    if "1" in (a, b) and operator == "*":
+        return b if a == "1" else a
+    bits = max(kind.element.bits, 32)
+    return f"(i{kind.element.bits})((u{bits}){a} {operator} (u{bits}){b})"
+
+
+def stride_sum(kind: Type, a: int | str, operator: str, b: int | str) -> int | str:
+    if isinstance(a, int) and isinstance(b, int):
+        return {"+": a + b, "-": a - b, "*": a * b}[operator]
+    return "(" + wrapped(kind, str(a), operator, str(b)) + ")"
+
+
+def combine(loop: Loop, op_name: str, kind: Type, a: Rep, b: Rep) -> Rep | None:
+    """add, sub and mul of integers when the result is uniform or linear; None when lanes are needed."""
+    operator = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*"}[op_name]
+    if isinstance(a, Uniform) and isinstance(b, Uniform):
+        return Uniform(loop.scalar(kind, wrapped(kind, a.code, operator, b.code)))
+    scalars = (Uniform, Linear)
+    if loop.x is None or not isinstance(a, scalars) or not isinstance(b, scalars):
+        return None
+    if operator == "*":
+        linear, factor = (a, b) if isinstance(a, Linear) else (b, a)
+        if not isinstance(linear, Linear) or not isinstance(factor, Uniform):
+            return None
+        number = int(factor.code) if factor.code.isdigit() else factor.code
+        return _linear(loop, kind, wrapped(kind, linear.base, "*", factor.code), stride_sum(kind, linear.stride, "*", number))
+    first, second = (rep if isinstance(rep, Linear) else Linear(rep.code, 0) for rep in (a, b))
+    stride = stride_sum(kind, first.stride, operator, second.stride)
+    return _linear(loop, kind, wrapped(kind, first.base, operator, second.base), stride)
+
+
+def _linear(loop: Loop, kind: Type, base: str, stride: int | str) -> Rep:
+    name = loop.scalar(kind, base)
+    if stride == 0:
+        return Uniform(name)
+    return Linear(name, stride if isinstance(stride, int) else loop.scalar(kind, stride))
+
+
+def resize(loop: Loop, source: Type, target: Type, rep: Linear, *, signed: bool) -> Rep:
+    """Sign or zero extension, or truncation, of a linear integer."""
+    cast = f"({target.element.value})" + ("" if signed else f"(u{source.element.bits})")
+    stride = rep.stride if isinstance(rep.stride, int) else f"({target.element.value}){rep.stride}"
+    return _linear(loop, target, cast + rep.base, stride)
+
+
+def divide(loop: Loop, op_name: str, kind: Type, a: Rep, b: Rep) -> Rep | None:
+    """Quotient or remainder of consecutive integers by one number: linear up to the next multiple of that number."""
+    if not (loop.full and isinstance(a, Linear) and a.stride == 1 and isinstance(b, Uniform)):
+        return None
+    element = kind.element.value
+    rest = loop.scalar(kind, f"ks_remainder<{element}>({a.base}, {b.code})")
+    loop.require(loop.count(f"{a.base} < 0 || {b.code} <= 0 ? 0l : (i64){b.code} - {rest}"))
+    if op_name.startswith("arith.rem"):
+        return Linear(rest, 1)
+    return Uniform(loop.scalar(kind, f"ks_divide<{element}>({a.base}, {b.code})"))
+
+
+def compare(loop: Loop, op: Op, a: Rep, b: Rep) -> Rep | None:
+    """A comparison of consecutive integers with one number holds for a prefix."""
+    predicate = op.words[0]
+    if isinstance(b, Linear) and isinstance(a, Uniform):
+        a, b, predicate = b, a, _FLIPPED.get(predicate, predicate)
+    if loop.x is None or not (isinstance(a, Linear) and isinstance(b, Uniform) and a.stride == 1):
+        return None
+    if predicate not in ("slt", "sle"):
+        return None
+    count = loop.count(f"(i64){b.code} - (i64){a.base}" + (" + 1" if predicate == "sle" else ""))
+    return prefix(loop, count)
+
+
+def prefix(loop: Loop, count: str) -> Rep:
+    if loop.full:
+        loop.require(count)
+        return Uniform("true")
+    return Prefix(count)
+
+
+def both(loop: Loop, a: Rep, b: Rep) -> Rep | None:
+    """Conjunction of predicates that keeps prefixes."""
+    if Uniform("true") in (a, b):
+        return b if a == Uniform("true") else a
+    if isinstance(a, Prefix) and isinstance(b, Prefix):
+        return Prefix(loop.count(f"{a.count} < {b.count} ? {a.count} : {b.count}"))
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Prefix) and isinstance(other, Uniform):
+            return Prefix(loop.count(f"{other.code} ? {one.count} : 0l"))
+    return None
+
+
+def advance(loop: Loop, pointer: Rep, offset: Rep, kind: Type, offset_kind: Type) -> Rep:
+    """tt.addptr: the offset counts elements of `kind` and is sign-extended."""
+    size = kind.element.bytes
+    scaled = f"{size} * (i64)"
+    if isinstance(pointer, Uniform):
+        if isinstance(offset, Uniform):
+            return Uniform(_pointer(loop, f"{pointer.code} + {scaled}{offset.code}"))
+        if isinstance(offset, Linear):
+            return Linear(_pointer(loop, f"{pointer.code} + {scaled}{offset.base}"), offset.stride)
+        return Offsets(pointer.code, *_offset_lanes(loop, offset, offset_kind))
+    if isinstance(pointer, Linear):
+        if isinstance(offset, Uniform):
+            return Linear(_pointer(loop, f"{pointer.base} + {scaled}{offset.code}"), pointer.stride)
+        if isinstance(offset, Linear):
+            base = _pointer(loop, f"{pointer.base} + {scaled}{offset.base}")
+            if isinstance(pointer.stride, int) and isinstance(offset.stride, int):
+                return Linear(base, pointer.stride + offset.stride)
+            stride = loop.scalar(Type(Element.I64), f"(i64){pointer.stride} + (i64){offset.stride}")
+            return Linear(base, stride)
+        lanes, _ = _offset_lanes(loop, offset, offset_kind)
+        ramp = f"ks_ramp((i64){pointer.stride} * {loop.x}, (i64){pointer.stride})"
+        wide = loop.vector(Type(Element.I64), f"{ramp} + __builtin_convertvector({lanes}, vi64)", "offset")
+        return Offsets(pointer.base, wide.code, wide=True)
+    if not isinstance(pointer, Offsets):
+        raise TypeError("a pointer has one of the three pointer forms")
+    if isinstance(offset, Uniform):
+        return Offsets(_pointer(loop, f"{pointer.base} + {scaled}{offset.code}"), pointer.lanes, pointer.wide)
+    lanes, _ = _offset_lanes(loop, offset, offset_kind)
+    total = f"__builtin_convertvector({pointer.lanes}, vi64) + __builtin_convertvector({lanes}, vi64)"
+    return Offsets(pointer.base, loop.vector(Type(Element.I64), total, "offset").code, wide=True)
+
+
+def _pointer(loop: Loop, code: str) -> str:
+    return loop.scalar(Type(Element.I8, (), pointer=True), code, "p")
+
+
+def _offset_lanes(loop: Loop, offset: Rep, kind: Type) -> tuple[str, bool]:
+    lanes = loop.as_vector(offset, kind)
+    if kind.element is Element.I64:
+        return lanes, True
+    return (lanes if kind.element is Element.I32 else f"__builtin_convertvector({lanes}, vi32)"), False
+
+
+def flatten(loop: Loop, index: tuple[Rep, ...], shape: tuple[int, ...]) -> Rep:
+    """Row-major position of an element."""
+    total: Rep = ZERO
+    step = 1
+    for at, size in zip(reversed(index), reversed(shape), strict=True):
+        if size > 1:
+            scaled = at if step == 1 else _or_vector(loop, "arith.muli", at, Uniform(str(step)))
+            total = scaled if total == ZERO else _or_vector(loop, "arith.addi", scaled, total)
+        step *= size
+    return total
+
+
+def unflatten(loop: Loop, flat: Rep, shape: tuple[int, ...], run: int) -> tuple[Rep, ...]:
+    """Index of the element at a row-major position. `run` is how many positions a linear `flat` covers from a multiple of it."""
+    index: list[Rep] = []
+    step = 1
+    linear_used = False
+    for size in reversed(shape):
+        if size == 1:
+            index.append(ZERO)
+        elif isinstance(flat, Linear) and not (flat.stride == 1 and (step > 1 and linear_used or step * size % run == 0)):
+            return unflatten(loop, loop.vector(_I32, loop.as_vector(flat, _I32), "flat"), shape, run)
+        elif isinstance(flat, Linear):
+            part = loop.scalar(_I32, f"{flat.base} / {step} % {size}")
+            index.append(Uniform(part) if linear_used else Linear(part, 1))
+            linear_used = True
+        elif isinstance(flat, Uniform):
+            index.append(Uniform(loop.scalar(_I32, f"{flat.code} / {step} % {size}")))
+        else:
+            code = loop.as_vector(flat, _I32)
+            index.append(loop.vector(_I32, f"{code} / {step} % {size}", "at"))
+        step *= size
+    return tuple(reversed(index))
+
+
+def _or_vector(loop: Loop, name: str, a: Rep, b: Rep) -> Rep:
+    rep = combine(loop, name, _I32, a, b)
+    if rep is not None:
+        return rep
+    operator = "*" if name == "arith.muli" else "+"
+    return loop.vector(_I32, f"{loop.as_vector(a, _I32)} {operator} {loop.as_vector(b, _I32)}", "at")
+

@@ -1,0 +1,214 @@
+"""Which tensor values become arrays and which stay expressions.
+
+An operation is a root when it does something: it stores, reduces, multiplies matrices, branches. Everything else is lazy: its
+expression is emitted inside the loop of whichever root needs it. A lazy value gets an array of its own when computing it again
+would cost more than keeping it: a load or a long computation that several roots use, or that a larger tensor repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kernelsmith.triton_cpu.ir import Block, Function, Op, Region, Value, walk
+
+# Costs count vector instructions, roughly; an array costs a store and a load per use, and a loop.
+_COST = {"tt.load": 3, "arith.divf": 6, "math.sqrt": 8, "tt.extern_elementwise": 20}
+_KEEP_COST = 12
+_FREE = {
+    "tt.splat",
+    "tt.broadcast",
+    "tt.expand_dims",
+    "tt.reshape",
+    "tt.trans",
+    "tt.make_range",
+    "arith.constant",
+    "tt.addptr",
+    "tt.int_to_ptr",
+    "tt.ptr_to_int",
+    "tt.bitcast",
+    "arith.bitcast",
+    "tt.split",
+    "tt.join",
+    "ub.poison",
+}
+_LAZY = _FREE | {
+    "tt.load",
+    "tt.fp_to_fp",
+    "tt.clampf",
+    "tt.mulhiui",
+    "tt.extern_elementwise",
+    "tt.unsplat",
+}
+# Roots that read some operands in an order of their own, so these must be arrays: operand positions, None for all.
+ARRAY_OPERANDS: dict[str, tuple[int, ...] | None] = {
+    "tt.dot": (0, 1),
+    "tt.scan": None,
+    "tt.gather": (0,),
+    "tt.cat": None,
+    "tt.histogram": (0,),
+}
+
+
+def is_lazy(op: Op) -> bool:
+    """True for tensor operations that are emitted where they are used."""
+    if not op.results or not op.result.type.shape:
+        return False
+    return op.name in _LAZY or op.name.startswith(("arith.", "math.")) or op.name == "tt.gather"
+
+
+def own_cost(op: Op) -> int:
+    if op.name in _FREE:
+        return 0
+    if op.name in _COST:
+        return _COST[op.name]
+    if op.name.startswith("math.") and op.name not in ("math.absf", "math.fma"):
+        return 20
+    if op.name in ("arith.divsi", "arith.remsi", "arith.divui", "arith.remui"):
+        return 4
+    return 1
+
+
+@dataclass
+class Uses:
+    """Facts about one function, filled by `analyse`.
+
+    Attributes:
+        definitions: the operation that made a value; block arguments have none.
+        position: place of each operation in its block.
+        last_root: position, in the block that defines a value, of the last root that needs it; absent if none does.
+        arrays: lazy values that must become arrays.
+        users: operations that name the value as an operand.
+        cost: what evaluating the value once costs, in rough vector instructions.
+        data: values that depend on memory or on another root.
+    """
+
+    definitions: dict[Value, Op] = field(default_factory=dict)
+    position: dict[Op, int] = field(default_factory=dict)
+    last_root: dict[Value, int] = field(default_factory=dict)
+    arrays: set[Value] = field(default_factory=set)
+    users: dict[Value, list[Op]] = field(default_factory=dict)
+    cost: dict[Value, int] = field(default_factory=dict)
+    data: set[Value] = field(default_factory=set)
+
+    def loads_below(self, values: Iterable[Value], known: set[Value]) -> list[Op]:
+        """Lazy loads that the expressions of `values` would execute, stopping at values that are already kept."""
+        found: dict[Op, None] = {}
+        seen: set[Value] = set()
+        stack = list(values)
+        while stack:
+            value = stack.pop()
+            if value in seen or value in known or not value.type.shape:
+                continue
+            seen.add(value)
+            op = self.definitions.get(value)
+            if op is None or not is_lazy(op):
+                continue
+            if op.name == "tt.load":
+                found[op] = None
+            stack.extend(op.operands)
+        return list(found)
+
+
+def analyse(function: Function, uses: Uses) -> None:
+    """Decide, for a whole function, what is kept, and add the facts to `uses`."""
+    for op in walk(function.body):
+        for value in op.results:
+            uses.definitions[value] = op
+        for value in _read_by(op):
+            uses.users.setdefault(value, []).append(op)
+    _analyse_region(function.body, uses)
+
+
+def _read_by(op: Op) -> list[Value]:
+    return [*op.operands, *(value for successor in op.successors for value in successor.operands)]
+
+
+def _analyse_region(region: Region, uses: Uses) -> None:
+    everywhere = {value for block in region.blocks for op in block.ops for value in _outside_reads(op)}
+    for block in region.blocks:
+        for number, op in enumerate(block.ops):
+            uses.position[op] = number
+            if not is_lazy(op) or op.name == "tt.load" or any(value in uses.data for value in op.operands):
+                uses.data.update(op.results)
+            if is_lazy(op):
+                below = sum(uses.cost.get(value, 0) for value in set(op.operands) if value not in uses.arrays)
+                uses.cost[op.result] = min(own_cost(op) + below, 1 << 20)
+            for inner in op.regions:
+                _analyse_region(inner, uses)
+        _keep(block, uses, everywhere if len(region.blocks) > 1 else set())
+
+
+def _outside_reads(op: Op) -> set[Value]:
+    """Values that an operation, its regions included, takes from around it."""
+    reads = set(_read_by(op))
+    inner: set[Value] = set()
+    for region in op.regions:
+        for block in region.blocks:
+            inner.update(block.arguments)
+        for nested in walk(region):
+            reads.update(_read_by(nested))
+            inner.update(nested.results)
+            for deeper in nested.regions:
+                inner.update(value for block in deeper.blocks for value in block.arguments)
+    return reads - inner
+
+
+def _keep(block: Block, uses: Uses, elsewhere: set[Value]) -> None:
+    """Walk a block backwards, collecting each lazy value's roots. Other blocks' reads count for the terminator."""
+    roots: dict[Value, set[tuple[int, bool]]] = {}
+    widened: set[Value] = set()
+    for number in range(len(block.ops) - 1, -1, -1):
+        op = block.ops[number]
+        if is_lazy(op):
+            mine = set().union(*(roots.get(value, set()) for value in op.results))
+            repeats = _repeats(op)
+            grows = any(value in widened for value in op.results) or repeats
+            kept = _should_keep(op, mine, any(value in widened for value in op.results), uses)
+            if kept:
+                uses.arrays.update(op.results)
+            if mine:
+                for value in op.results:
+                    uses.last_root[value] = max(position for position, _ in mine)
+            positions = ARRAY_OPERANDS.get(op.name, ()) if op.name == "tt.gather" else ()
+            for at, value in enumerate(op.operands):
+                # A kept value reads its operands once, in its own loop, but no earlier than its first root.
+                roots.setdefault(value, set()).update({min(mine)} if kept and mine else mine)
+                if grows and not kept:
+                    widened.add(value)
+                if positions and at in positions:
+                    uses.arrays.add(value)
+            continue
+        nested = bool(op.regions) and op.name not in ("tt.reduce", "tt.scan")
+        reads = _outside_reads(op)
+        if number == len(block.ops) - 1:
+            reads |= elsewhere
+        for value in reads:
+            roots.setdefault(value, set()).add((number, nested))
+        if op.name in ARRAY_OPERANDS:
+            positions = ARRAY_OPERANDS[op.name]
+            for at, value in enumerate(op.operands):
+                if positions is None or at in positions:
+                    uses.arrays.add(value)
+    for value, found in roots.items():
+        if value not in uses.last_root:
+            uses.last_root[value] = max((position for position, _ in found), default=-1)
+
+
+def _repeats(op: Op) -> bool:
+    return op.name == "tt.broadcast" and op.operands[0].type.shape != op.result.type.shape
+
+
+def _should_keep(op: Op, roots: set[tuple[int, bool]], widened: bool, uses: Uses) -> bool:
+    value = op.result
+    if value in uses.arrays:
+        return True
+    if not roots or op.name in _FREE:
+        return False
+    in_loop = any(nested for _, nested in roots)
+    cost = uses.cost.get(value, 0)
+    if op.name == "tt.load":
+        return len(roots) > 1 or in_loop
+    if value not in uses.data and not value.type.is_float and cost < 40:
+        return False  # index arithmetic: an expression keeps its linear form
+    return cost >= _KEEP_COST and (len(roots) > 1 or in_loop or widened)

@@ -1,0 +1,144 @@
+"""The compiler's front: TTIR text in, one C++ translation unit out.
+
+Reads text only, runs nothing, and needs neither Triton nor torch, so a process that must not run a candidate's code can compile
+it. Called by the backend's last stage and by launchers that were handed TTIR as data.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+
+from kernelsmith.triton_cpu import mathlib
+from kernelsmith.triton_cpu.analysis import analyse
+from kernelsmith.triton_cpu.control import emit_function
+from kernelsmith.triton_cpu.errors import UnsupportedConstruct
+from kernelsmith.triton_cpu.ir import Element, Module, Type, Value
+from kernelsmith.triton_cpu.isa import Isa
+from kernelsmith.triton_cpu.names import scalar_type
+from kernelsmith.triton_cpu.parse import parse
+from kernelsmith.triton_cpu.scope import Scope
+
+_RECURSION = 20_000
+_RUN = """
+extern "C" void kernelsmith_run(long lo, long hi, const int *grid, const unsigned long long *args, char *scratch) {
+  const i64 width = grid[0], height = grid[1];
+  for (i64 p = lo; p < hi; ++p)
+    program((i32)(p % width), (i32)(p / width % height), (i32)(p / (width * height)), grid[0], grid[1], grid[2], args, scratch);
+}
+"""
+_PROGRAM = (
+    "static void program(const i32 program_x, const i32 program_y, const i32 program_z, const i32 programs_x, "
+    "const i32 programs_y, const i32 programs_z, const unsigned long long *args, char *scratch) {"
+)
+
+
+@dataclass(frozen=True)
+class ArgumentType:
+    """One argument of the compiled function, in an 8-byte slot: pointer or scalar bits in the low bytes.
+
+    `element` is TTIR's spelling (`i32`, `f32`, ...), for a pointer that of what it points to.
+    """
+
+    element: str
+    pointer: bool
+
+    def __str__(self) -> str:
+        return f"*{self.element}" if self.pointer else self.element
+
+
+@dataclass(frozen=True)
+class GeneratedKernel:
+    """A translation unit that exports `kernelsmith_run(lo, hi, grid, args, scratch)`.
+
+    It runs the program instances lo..hi-1 of the grid, x fastest. `scratch_bytes` of memory, aligned to 64, belong to the
+    calling thread.
+    """
+
+    name: str
+    source: str
+    arguments: tuple[ArgumentType, ...]
+    scratch_bytes: int
+
+
+def generate(ttir: str, *, fp_fusion: bool = True, checked: bool = False, isa: Isa) -> GeneratedKernel:
+    """Compile the one public function of a TTIR module.
+
+    `fp_fusion` is the C++ compiler's business (`-ffp-contract`) and changes no text.
+
+    Raises:
+        TtirError: the text is malformed.
+        UnsupportedConstruct: it uses something that this backend does not compile.
+    """
+    if checked:
+        raise UnsupportedConstruct("checked=True", "checked builds are not available for this level")
+    module = parse(ttir)
+    with _deep_recursion():
+        try:
+            return _generate(module, isa)
+        except RecursionError:
+            raise UnsupportedConstruct(module.kernel.name, "its expressions nest too deeply") from None
+
+
+def _generate(module: Module, isa: Isa) -> GeneratedKernel:
+    scope = Scope(module, isa)
+    for function in module.functions.values():
+        analyse(function, scope.uses)
+    kernel = module.kernel
+    for number, argument in enumerate(kernel.arguments):
+        _unpack(scope, argument, number)
+    emit_function(scope, kernel)
+    body = "\n".join([_PROGRAM, *scope.lines, "}"])
+    parts = [_level(isa), _prelude(), mathlib.source(scope.writer.functions, isa), body, _RUN]
+    arguments = tuple(ArgumentType(argument.type.element.value, argument.type.pointer) for argument in kernel.arguments)
+    return GeneratedKernel(kernel.name, "\n".join(parts), arguments, scope.scratch_bytes)
+
+
+def _level(isa: Isa) -> str:
+    lines = [f"#define KS_W {isa.lanes}", f"#define KS_SPLAT(s) {{{', '.join(['s'] * isa.lanes)}}}"]
+    if isa.avx512:
+        lines.append("#define KS_AVX512")
+    if isa.f16c:
+        lines.append("#define KS_F16C")
+    return "\n".join(lines)
+
+
+@functools.cache
+def _prelude() -> str:
+    return resources.files("kernelsmith.triton_cpu").joinpath("cpp/prelude.h").read_text(encoding="utf-8")
+
+
+def _unpack(scope: Scope, argument: Value, number: int) -> None:
+    """Declare a variable for a kernel argument."""
+    kind: Type = argument.type
+    if kind.shape:
+        raise UnsupportedConstruct(str(kind), "a kernel's arguments are pointers and scalars")
+    slot = f"args[{number}]"
+    name = scope.fresh(argument.name)
+    element = kind.element
+    if kind.pointer:
+        scope.write(f"char *const {name} = (char *){slot};")
+    elif element.is_half:
+        scope.write(f"const f32 {name} = ks_widen_{element.value}((u16){slot});")
+    elif element.is_float:
+        scope.write(f"const {element.value} {name} = ks_{element.value}_of((u{element.bits}){slot});")
+    elif element is Element.I1:
+        scope.write(f"const bool {name} = ({slot} & 1) != 0;")
+    else:
+        scope.write(f"const {scalar_type(kind)} {name} = ({scalar_type(kind)}){slot};")
+    scope.scalars[argument] = name
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Expressions nest as deeply as the kernel wrote them; pure Python calls cost no C stack."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)

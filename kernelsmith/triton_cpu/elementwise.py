@@ -1,0 +1,233 @@
+"""C++ for one elementwise operation on scalars or on vectors of KS_W lanes.
+
+The prelude's helpers are overloaded for both, so most rows of the tables serve both. 16-bit floats are float32 here and are
+rounded after each arithmetic operation; a float32 result of + - * / or sqrt rounds to 16 bits exactly as the operation itself
+would have (Figueroa, "When is double rounding innocuous?", SIGNUM 1995: 24 >= 2*11 + 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelsmith.triton_cpu.errors import UnsupportedConstruct
+from kernelsmith.triton_cpu.ir import Element, Op, Type
+from kernelsmith.triton_cpu import mathlib
+from kernelsmith.triton_cpu.libdevice import lookup
+from kernelsmith.triton_cpu.names import computed, scalar_type, vector_type
+
+_WRAPPING = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*", "arith.shli": "<<", "arith.shrui": ">>"}
+_BITWISE = {"arith.andi": "&", "arith.ori": "|", "arith.xori": "^", "arith.shrsi": ">>"}
+_FLOAT = {"arith.addf": "+", "arith.subf": "-", "arith.mulf": "*", "arith.divf": "/"}
+_EXTREMA = {"arith.maxsi": (">", ""), "arith.minsi": ("<", ""), "arith.maxui": (">", "u"), "arith.minui": ("<", "u")}
+_FLOAT_EXTREMA = {
+    "arith.maxnumf": "ks_maxnum",
+    "arith.minnumf": "ks_minnum",
+    "arith.maximumf": "ks_maximum",
+    "arith.minimumf": "ks_minimum",
+}
+_PREDICATE = {"arith.addi": "^", "arith.subi": "^", "arith.muli": "&", "arith.maxui": "|", "arith.minui": "&"}
+_ORDER = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_INVERSE = {"eq": "one", "gt": "ole", "ge": "olt", "lt": "oge", "le": "ogt"}
+_MATH_NAMES = {"math.powf": "pow", "math.roundeven": "rint"}
+
+
+class Writer:
+    """Writes expressions for one kernel and remembers which maths functions they call."""
+
+    def __init__(self) -> None:
+        self.functions: set[str] = set()
+
+    def elementwise(self, op: Op, args: Sequence[str], kinds: Sequence[Type], vector: bool) -> str:
+        """The expression for `op` on `args`, all scalars or all vectors; `kinds` are the operands' types."""
+        name = op.name
+        kind = op.result.type
+        element = kind.element
+        if name in _FLOAT:
+            return self._rounded(f"{args[0]} {_FLOAT[name]} {args[1]}", element)
+        if name in _FLOAT_EXTREMA:
+            return f"{_FLOAT_EXTREMA[name]}({args[0]}, {args[1]})"
+        if name in ("arith.cmpi", "arith.cmpf"):
+            return self._compare(op, args, kinds[0], vector)
+        if name in _CASTS:
+            return self._cast(op, args[0], kinds[0], vector)
+        if name.startswith("math.") or name in ("arith.negf", "tt.clampf", "tt.extern_elementwise"):
+            return self._math(op, args, vector)
+        return _integer(op, args, element, vector)
+
+    def _rounded(self, code: str, element: Element) -> str:
+        return f"ks_round_{element.value}({code})" if element.is_half else f"({code})"
+
+    def call(self, function: str, args: Sequence[str], element: Element, vector: bool) -> str:
+        """A maths library call; float32 functions take vectors, float64 functions take scalars."""
+        width = computed(element)
+        full = f"ks_{function}_{width.value}"
+        if full not in mathlib.available():
+            raise UnsupportedConstruct(f"{function} of {element.value}", "no such function in the maths library")
+        self.functions.add(full)
+        joined = ", ".join(args)
+        if width is Element.F64:
+            return f"ks_each<{full}>({joined})" if vector else f"{full}({joined})"
+        if vector:
+            return self._rounded(f"{full}({joined})", element)
+        lifted = ", ".join(f"ks_splat<vf32>({arg})" for arg in args)
+        return self._rounded(f"{full}({lifted})[0]", element)
+
+    def _math(self, op: Op, args: Sequence[str], vector: bool) -> str:
+        element = op.result.type.element
+        if op.name == "arith.negf":
+            return f"(-{args[0]})"
+        if op.name == "math.absf":
+            return f"ks_abs({args[0]})"
+        if op.name == "math.absi":
+            zero = "0" if not vector else f"{vector_type(op.result.type)}{{}}"
+            return f"ks_select(ks_mask({args[0]} < 0), {_wrap('-', [zero, args[0]], element, vector)}, {args[0]})"
+        if op.name == "math.fma":
+            return self._rounded(f"ks_madd({', '.join(args)})", element)
+        if op.name == "tt.clampf":
+            most, least = ("maximum", "minimum") if op.text("propagateNan") == "all" else ("maxnum", "minnum")
+            return f"ks_{least}(ks_{most}({args[0]}, {args[1]}), {args[2]})"
+        if op.name == "tt.extern_elementwise":
+            return self._extern(op, args, vector)
+        function = _MATH_NAMES.get(op.name, op.name.removeprefix("math."))
+        return self.call(function, args, element, vector)
+
+    def _extern(self, op: Op, args: Sequence[str], vector: bool) -> str:
+        symbol = op.text("symbol")
+        known = lookup(symbol)
+        kind = op.operands[0].type
+        if known is None or not op.operands or kind.element.is_half or not kind.is_float:
+            raise UnsupportedConstruct(f"tt.extern_elementwise {symbol}", "no such function here", op.location)
+        if known.expression is not None:
+            code = known.expression.format(*args)
+        else:
+            code = self.call(known.function, args, kind.element, vector)
+        return _convert(code, kind, op.result.type, vector) if known.converts else code
+
+    def _compare(self, op: Op, args: Sequence[str], kind: Type, vector: bool) -> str:
+        predicate = op.words[0]
+        a, b = args
+        if op.name == "arith.cmpi":
+            operator = _ORDER.get(predicate if len(predicate) == 2 else predicate[1:])
+            if operator is None:
+                raise UnsupportedConstruct(f"arith.cmpi {predicate}", "unknown predicate", op.location)
+            if len(predicate) == 3:
+                sign = predicate[0]
+                if kind.is_predicate and not vector:
+                    a, b = (f"(i32){'-' if sign == 's' else ''}{x}" for x in (a, b))
+                elif sign == "u":
+                    bits = 32 if kind.is_predicate else kind.element.bits
+                    a, b = (f"({'v' if vector else ''}u{bits}){x}" for x in (a, b))
+            return f"ks_mask({a} {operator} {b})"
+        return _compare_floats(predicate, a, b, op)
+
+    def _cast(self, op: Op, code: str, source: Type, vector: bool) -> str:
+        target = op.result.type
+        if op.name in ("tt.bitcast", "arith.bitcast"):
+            return _bitcast(op, code, source, target, vector)
+        if op.name in ("arith.truncf", "arith.extf", "tt.fp_to_fp"):
+            if op.attributes.get("rounding") == "rtz" and target.element.bits < source.element.bits:
+                raise UnsupportedConstruct("tt.fp_to_fp rounding = rtz", "only round to nearest", op.location)
+            return _float_to_float(code, source.element, target.element, vector)
+        if op.name in ("arith.extui", "arith.uitofp"):
+            if source.is_predicate:
+                code = f"({code} & 1)" if vector else f"(i32){code}"
+            else:
+                code = f"({'v' if vector else ''}u{source.element.bits}){code}"
+        elif source.is_predicate and not vector:
+            code = f"-(i32){code}"
+        if target.is_predicate:
+            whole = f"__builtin_convertvector({code}, vi32)" if vector else f"(i64)({code})"
+            return f"ks_mask(({whole} & 1) != 0)"
+        converted = _convert(code, source, target, vector)
+        return self._rounded(converted, target.element) if target.is_float else converted
+
+
+_CASTS = {f"arith.{name}" for name in ("extsi extui trunci extf truncf sitofp uitofp fptosi fptoui bitcast".split())} | {
+    "tt.bitcast",
+    "tt.fp_to_fp",
+    "arith.index_cast",
+}
+
+
+def _convert(code: str, source: Type, target: Type, vector: bool) -> str:
+    if vector:
+        return f"__builtin_convertvector({code}, {vector_type(target)})"
+    return f"({scalar_type(target)})({code})"
+
+
+def _float_to_float(code: str, source: Element, target: Element, vector: bool) -> str:
+    if target.is_half:
+        if source is target:
+            return code
+        narrow = f"ks_to_odd({code})" if source is Element.F64 else code
+        return f"ks_round_{target.value}({narrow})"
+    return code if computed(source) is target else _convert(code, Type(source), Type(target), vector)
+
+
+def _bitcast(op: Op, code: str, source: Type, target: Type, vector: bool) -> str:
+    a, b = source.element, target.element
+    if a is b:
+        return code
+    if a.bits != b.bits or a is Element.I1:
+        raise UnsupportedConstruct(f"{op.name} {source} -> {target}", "the sizes differ", op.location)
+    if a.is_half:
+        bits = f"ks_narrow_{a.value}({code})"
+        return f"ks_widen_{b.value}({bits})" if b.is_half else f"({'v' if vector else ''}i16){bits}"
+    if b.is_half:
+        return f"ks_widen_{b.value}(({'v' if vector else ''}u16){code})"
+    if vector or a.is_float is b.is_float:
+        return f"(({vector_type(target) if vector else scalar_type(target)}){code})"
+    return f"({b.value})ks_bits_of({code})" if a.is_float else f"ks_{b.value}_of((u{a.bits}){code})"
+
+
+def _compare_floats(predicate: str, a: str, b: str, op: Op) -> str:
+    rest = predicate[1:]
+    if predicate == "une":
+        return f"ks_mask({a} != {b})"
+    if predicate == "one":
+        return f"(ks_mask({a} < {b}) | ks_mask({a} > {b}))"
+    if predicate in ("ord", "uno"):
+        ordered = f"(ks_mask({a} == {a}) & ks_mask({b} == {b}))"
+        return ordered if predicate == "ord" else f"ks_not({ordered})"
+    if predicate[0] == "o" and rest in _ORDER:
+        return f"ks_mask({a} {_ORDER[rest]} {b})"
+    if predicate[0] == "u" and rest in _INVERSE:
+        return f"ks_not({_compare_floats(_INVERSE[rest], a, b, op)})"
+    raise UnsupportedConstruct(f"arith.cmpf {predicate}", "unknown predicate", op.location)
+
+
+def _wrap(operator: str, args: Sequence[str], element: Element, vector: bool) -> str:
+    """Two's complement arithmetic through the unsigned type."""
+    if vector:
+        return f"(vi{element.bits})((vu{element.bits}){args[0]} {operator} (vu{element.bits}){args[1]})"
+    wide = max(element.bits, 32)  # C++ would promote a narrow unsigned type to a signed int
+    narrow = f"(u{element.bits})" if operator == ">>" and element.bits < 32 else ""
+    return f"(i{element.bits})((u{wide}){narrow}{args[0]} {operator} (u{wide}){args[1]})"
+
+
+def _integer(op: Op, args: Sequence[str], element: Element, vector: bool) -> str:
+    name = op.name
+    if element is Element.I1:
+        operator = _PREDICATE.get(name) or _BITWISE.get(name)
+        if operator is None:
+            raise UnsupportedConstruct(f"{name} on i1", "no such predicate arithmetic", op.location)
+        return f"({args[0]} {operator} {args[1]})"
+    kind = f"{'v' if vector else ''}u{element.bits}"
+    if name in _WRAPPING:
+        return _wrap(_WRAPPING[name], args, element, vector)
+    if name in _BITWISE:
+        return f"({args[0]} {_BITWISE[name]} {args[1]})"
+    if name in _EXTREMA:
+        operator, sign = _EXTREMA[name]
+        a, b = (f"({kind}){arg}" if sign else arg for arg in args)
+        return f"ks_select(ks_mask({a} {operator} {b}), {args[0]}, {args[1]})"
+    result = f"{'v' if vector else ''}i{element.bits}"
+    if name == "tt.mulhiui":
+        return f"({result})ks_mulhi(({kind}){args[0]}, ({kind}){args[1]})"
+    prefix = "v" if vector else ""
+    for operation, function in (("div", "divide"), ("rem", "remainder")):
+        if name == f"arith.{operation}si":
+            return f"ks_{prefix}{function}({args[0]}, {args[1]})"
+        if name == f"arith.{operation}ui":
+            return f"({result})ks_{prefix}{function}(({kind}){args[0]}, ({kind}){args[1]})"
+    raise UnsupportedConstruct(name, "the operation is not known", op.location)

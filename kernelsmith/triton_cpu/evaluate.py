@@ -1,0 +1,313 @@
+"""From an SSA value and an index to code: the lazy half of the compiler.
+
+`evaluate` walks a value's definition backwards and emits into the current loop whatever it takes to have the elements at
+`index`, once per loop. A value that has an array is read from it; a value that is to have one gets it on the way, if the loop
+visits each of its elements exactly once, and in a loop of its own otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kernelsmith.triton_cpu import affine
+from kernelsmith.triton_cpu.errors import UnsupportedConstruct
+from kernelsmith.triton_cpu.ir import Dense, Element, Op, Type, Value
+from kernelsmith.triton_cpu.loop import Index, Loop, emit_nest
+from kernelsmith.triton_cpu.memory import addresses, load_lanes, read_array, write_array
+from kernelsmith.triton_cpu.names import array_element, literal
+from kernelsmith.triton_cpu.reps import ZERO, Linear, Offsets, Rep, Uniform
+from kernelsmith.triton_cpu.scope import Scope
+
+_I32 = Type(Element.I32)
+
+
+def evaluate(loop: Loop, value: Value, index: Index) -> Rep:
+    """The form of `value` at `index`, which has one entry per dimension of the value."""
+    scope = loop.scope
+    known = loop.recall(value, index)
+    if known is not None:
+        return known
+    if not value.type.shape and value in scope.scalars:
+        return Uniform(scope.scalars[value])
+    if value in scope.arrays:
+        return loop.remember(value, index, read_array(loop, scope.arrays[value], value.type, index))
+    if value in scope.shifted:
+        return loop.remember(value, index, _shifted(loop, value, index))
+    op = scope.definition(value)
+    if op is None:
+        raise UnsupportedConstruct(value.name, "the value is used outside the block that defines it")
+    if value in scope.uses.arrays:
+        if index != loop.index or loop.shape != value.type.shape:
+            materialise(scope, value)
+            return evaluate(loop, value, index)
+        return loop.remember(value, index, _fuse(loop, op, value, index))
+    return loop.remember(value, index, by_definition(loop, op, value, index))
+
+
+def materialise(scope: Scope, value: Value) -> str:
+    """Make sure a tensor has an array; returns its name."""
+    if value not in scope.arrays:
+        name = scope.planned.pop(value, "") or scope.array(value.type, value.name)
+
+        def body(loop: Loop) -> None:
+            op = scope.definition(value)
+            if value in scope.shifted or op is None:
+                rep = evaluate(loop, value, loop.index)
+            else:
+                rep = by_definition(loop, op, value, loop.index)
+            write_array(loop, name, value.type, loop.index, rep)
+
+        emit_nest(scope, value.type.shape, body)
+        scope.arrays[value] = name
+    return scope.arrays[value]
+
+
+def _fuse(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    scope = loop.scope
+    rep = by_definition(loop, op, value, index)
+    if value in scope.arrays:  # a loop of its own became necessary on the way
+        return rep
+    if value not in scope.planned:
+        scope.planned[value] = scope.array(value.type, value.name)
+    write_array(loop, scope.planned[value], value.type, index, rep)
+    loop.fused[value] = None
+    return rep
+
+
+def _shifted(loop: Loop, value: Value, index: Index) -> Rep:
+    """A loop-carried tensor: what it was before the loop plus a scalar."""
+    initial, offset = loop.scope.shifted[value]
+    rep = evaluate(loop, initial, index)
+    if value.type.pointer:
+        return affine.advance(loop, rep, Uniform(offset), value.type, Type(Element.I64))
+    return _integer_sum(loop, value.type, rep, Uniform(offset))
+
+
+def _integer_sum(loop: Loop, kind: Type, a: Rep, b: Rep) -> Rep:
+    rep = affine.combine(loop, "arith.addi", kind, a, b)
+    if rep is not None:
+        return rep
+    return loop.vector(kind, f"{loop.as_vector(a, kind)} + {loop.as_vector(b, kind)}")
+
+
+def by_definition(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    """Emit the operation that defines `value`, whether or not the value has a home already."""
+    special = _SPECIAL.get(op.name)
+    if special is not None:
+        return special(loop, op, value, index)
+    if not (op.name.startswith(("arith.", "math.")) or op.name in ("tt.clampf", "tt.mulhiui", "tt.extern_elementwise", "tt.fp_to_fp")):
+        raise UnsupportedConstruct(op.name, "it is not known", op.location)
+    return _elementwise(loop, op, value, index)
+
+
+def _elementwise(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    scope = loop.scope
+    if op.name == "arith.select":
+        return _select(loop, op, value, index)
+    reps = [evaluate(loop, operand, index) for operand in op.operands]
+    linear = _keep_form(loop, op, value, reps)
+    if linear is not None:
+        return linear
+    kinds = [operand.type for operand in op.operands]
+    if all(isinstance(rep, Uniform) for rep in reps):
+        codes = [rep.code for rep in reps if isinstance(rep, Uniform)]
+        return Uniform(loop.scalar(value.type.with_shape(()), scope.writer.elementwise(op, codes, kinds, vector=False), value.name))
+    codes = [loop.as_vector(rep, kind) for rep, kind in zip(reps, kinds, strict=True)]
+    return loop.vector(value.type, scope.writer.elementwise(op, codes, kinds, vector=True), value.name)
+
+
+def _keep_form(loop: Loop, op: Op, value: Value, reps: list[Rep]) -> Rep | None:
+    """Linear and prefix forms that survive the operation."""
+    kind = op.operands[0].type
+    if kind.is_predicate and op.name == "arith.andi":
+        return affine.both(loop, *reps)
+    if not kind.is_integer or kind.is_predicate:
+        return None
+    if op.name in ("arith.addi", "arith.subi", "arith.muli"):
+        return affine.combine(loop, op.name, kind.with_shape(()), *reps)
+    if op.name in ("arith.divsi", "arith.remsi"):
+        return affine.divide(loop, op.name, kind.with_shape(()), *reps)
+    if op.name == "arith.cmpi":
+        return affine.compare(loop, op, *reps)
+    if op.name in ("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast") and isinstance(reps[0], Linear):
+        target = value.type.with_shape(())
+        if not target.is_predicate:
+            return affine.resize(loop, kind, target, reps[0], signed=op.name != "arith.extui")
+    return None
+
+
+def _select(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    condition, yes, no = op.operands
+    mask = evaluate(loop, condition, index if condition.type.shape else ())
+    if mask == Uniform("true"):
+        return evaluate(loop, yes, index)
+    a, b = evaluate(loop, yes, index), evaluate(loop, no, index)
+    if value.type.pointer:
+        return _select_pointers(loop, mask, a, b, condition.type, value.type)
+    if isinstance(mask, Uniform) and isinstance(a, Uniform) and isinstance(b, Uniform):
+        return Uniform(loop.scalar(value.type.with_shape(()), f"{mask.code} ? {a.code} : {b.code}", value.name))
+    chosen = mask.code if isinstance(mask, Uniform) else loop.as_vector(mask, condition.type)
+    code = f"ks_select({chosen}, {loop.as_vector(a, value.type)}, {loop.as_vector(b, value.type)})"
+    return loop.vector(value.type, code, value.name)
+
+
+def _select_pointers(loop: Loop, mask: Rep, a: Rep, b: Rep, mask_kind: Type, kind: Type) -> Rep:
+    if isinstance(mask, Uniform) and isinstance(a, Uniform) and isinstance(b, Uniform):
+        return Uniform(loop.scalar(kind.with_shape(()), f"{mask.code} ? {a.code} : {b.code}", "p"))
+    size = kind.element.bytes
+    first, second = (addresses(loop, rep, size) for rep in (a, b))
+    code = f"ks_select({loop.as_vector(mask, mask_kind)}, {first}, {second}) / {size}"
+    return Offsets("(char *)0", loop.vector(Type(Element.I64), code, "address").code, wide=True)
+
+
+# ---- operations with a rule of their own ----
+
+
+def _constant(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    dense = op.attributes["value"]
+    if not isinstance(dense, Dense):
+        raise UnsupportedConstruct(op.name, "a constant without elements", op.location)
+    if len(dense.bits) == 1:
+        code = literal(dense.bits[0], value.type.element)
+        if not value.type.is_integer:
+            return Uniform(loop.scalar(value.type.with_shape(()), code, "c"))
+        return Uniform(code if code.isalnum() else f"({code})")
+    element = array_element(value.type)
+    table = loop.scope.fresh(value.name)
+    entries = ", ".join(literal(bits, value.type.element) for bits in dense.bits)
+    storage = "u8" if element is Element.I1 else element.value
+    loop.scope.write(f"alignas(64) static const {storage} {table}[{len(dense.bits)}] = {{{entries}}};")
+    return read_array(loop, f"((char *){table})", value.type, index)
+
+
+def _make_range(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    return _integer_sum(loop, _I32, index[0], Uniform(str(op.integer("start"))))
+
+
+def _splat(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    return evaluate(loop, op.operands[0], ())
+
+
+def _expand_dims(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    axis = op.integer("axis")
+    return evaluate(loop, op.operands[0], index[:axis] + index[axis + 1 :])
+
+
+def _broadcast(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    source = op.operands[0]
+    return evaluate(loop, source, tuple(ZERO if size == 1 else at for at, size in zip(index, source.type.shape, strict=True)))
+
+
+def _transpose(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    order = [int(number) for number in op.text("order").rpartition(":")[2].split(",")]
+    moved = dict(zip(order, index, strict=True))
+    return evaluate(loop, op.operands[0], tuple(moved[number] for number in range(len(order))))
+
+
+def _reshape(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    source = op.operands[0]
+    long = [at for at, size in zip(index, value.type.shape, strict=True) if size > 1]
+    if [size for size in source.type.shape if size > 1] == [size for size in value.type.shape if size > 1]:
+        rest = iter(long)
+        return evaluate(loop, source, tuple(next(rest) if size > 1 else ZERO for size in source.type.shape))
+    flat = affine.flatten(loop, index, value.type.shape)
+    run = next((size for at, size in zip(index, value.type.shape, strict=True) if isinstance(at, Linear)), 1)
+    return evaluate(loop, source, affine.unflatten(loop, flat, source.type.shape, run))
+
+
+def _join(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    a, b = (evaluate(loop, operand, index[:-1]) for operand in op.operands)
+    which = index[-1]
+    if isinstance(which, Uniform) and isinstance(a, Uniform) and isinstance(b, Uniform):
+        return Uniform(loop.scalar(value.type.with_shape(()), f"{which.code} ? {b.code} : {a.code}", value.name))
+    chosen = which.code + " != 0" if isinstance(which, Uniform) else f"ks_mask({loop.as_vector(which, _I32)} != 0)"
+    code = f"ks_select({chosen}, {loop.as_vector(b, value.type)}, {loop.as_vector(a, value.type)})"
+    return loop.vector(value.type, code, value.name)
+
+
+def _split(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    return evaluate(loop, op.operands[0], (*index, Uniform(str(op.results.index(value)))))
+
+
+def _gather(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    axis = op.integer("axis")
+    where = evaluate(loop, op.operands[1], index)
+    if op.operands[1].type.element is not Element.I32 and not isinstance(where, Uniform):
+        where = loop.vector(_I32, f"__builtin_convertvector({loop.as_vector(where, op.operands[1].type)}, vi32)")
+    return evaluate(loop, op.operands[0], (*index[:axis], where, *index[axis + 1 :]))
+
+
+def _addptr(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    pointer, offset = op.operands
+    reps = evaluate(loop, pointer, index), evaluate(loop, offset, index)
+    return affine.advance(loop, *reps, value.type, offset.type)
+
+
+def _load(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    mask = evaluate(loop, op.operands[1], index) if len(op.operands) > 1 else Uniform("true")
+    pointer = evaluate(loop, op.operands[0], index)
+    other = evaluate(loop, op.operands[2], index) if len(op.operands) > 2 and mask != Uniform("true") else ZERO
+    return load_lanes(loop, value, pointer, mask, other)
+
+
+def _pointer_cast(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    source = op.operands[0]
+    rep = evaluate(loop, source, index)
+    if op.name == "tt.int_to_ptr":
+        if isinstance(rep, Uniform):
+            return Uniform(loop.scalar(value.type.with_shape(()), f"(char *){rep.code}", "p"))
+        lanes = loop.vector(Type(Element.I64), f"{loop.as_vector(rep, source.type)} / {value.type.element.bytes}", "address")
+        return Offsets("(char *)0", lanes.code, wide=True)
+    if isinstance(rep, Uniform):
+        return Uniform(loop.scalar(value.type.with_shape(()), f"(i64){rep.code}"))
+    return loop.vector(Type(Element.I64), addresses(loop, rep, source.type.element.bytes), "address")
+
+
+def _bitcast(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    source = op.operands[0]
+    if not source.type.pointer:
+        return _elementwise(loop, op, value, index)
+    rep = evaluate(loop, source, index)
+    if isinstance(rep, Uniform) or source.type.element.bytes == value.type.element.bytes:
+        return rep
+    size = value.type.element.bytes
+    lanes = loop.vector(Type(Element.I64), f"({addresses(loop, rep, source.type.element.bytes)}) / {size}", "address")
+    return Offsets("(char *)0", lanes.code, wide=True)
+
+
+def _program_id(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    word = op.words[0] if op.words else {0: "x", 1: "y", 2: "z"}.get(op.integer("axis"), "")
+    if word not in ("x", "y", "z"):
+        raise UnsupportedConstruct(op.name, "the grid has the axes x, y and z", op.location)
+    prefix = "program_" if op.name == "tt.get_program_id" else "programs_"
+    return Uniform(prefix + word)
+
+
+def _poison(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    return Uniform("0")
+
+
+_SPECIAL: dict[str, Callable[[Loop, Op, Value, Index], Rep]] = {
+    "arith.constant": _constant,
+    "tt.make_range": _make_range,
+    "tt.splat": _splat,
+    "tt.unsplat": lambda loop, op, value, index: evaluate(loop, op.operands[0], (ZERO,) * len(op.operands[0].type.shape)),
+    "tt.expand_dims": _expand_dims,
+    "tt.broadcast": _broadcast,
+    "tt.trans": _transpose,
+    "tt.reshape": _reshape,
+    "tt.join": _join,
+    "tt.split": _split,
+    "tt.gather": _gather,
+    "tt.addptr": _addptr,
+    "tt.load": _load,
+    "tt.int_to_ptr": _pointer_cast,
+    "tt.ptr_to_int": _pointer_cast,
+    "tt.bitcast": _bitcast,
+    "arith.bitcast": _bitcast,
+    "tt.get_program_id": _program_id,
+    "tt.get_num_programs": _program_id,
+    "ub.poison": _poison,
+}
+
+__all__ = ["by_definition", "evaluate", "materialise"]

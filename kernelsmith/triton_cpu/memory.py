@@ -1,0 +1,148 @@
+"""Reading and writing memory: the kernel's own arrays and the caller's tensors, a vector at a time.
+
+A contiguous run is a vector access, a strided or scattered one goes lane by lane, and a uniform one is a scalar. Masked-off
+lanes are never touched.
+"""
+
+from __future__ import annotations
+
+from kernelsmith.triton_cpu import affine
+from kernelsmith.triton_cpu.ir import Element, Type, Value
+from kernelsmith.triton_cpu.loop import Index, Loop
+from kernelsmith.triton_cpu.names import array_element, vector_type
+from kernelsmith.triton_cpu.reps import Linear, Offsets, Prefix, Rep, Uniform, Vector
+
+_TRUE = Uniform("true")
+_ADDRESS = Type(Element.I64)
+
+
+def addresses(loop: Loop, rep: Rep, size: int) -> str:
+    """Byte addresses of a pointer's lanes, a vi64."""
+    if isinstance(rep, Uniform):
+        return f"ks_splat<vi64>((i64){rep.code})"
+    if isinstance(rep, Linear):
+        return f"ks_ramp((i64)({loop.address(rep, size)}), {size} * (i64){rep.stride})"
+    if isinstance(rep, Offsets):
+        return f"ks_splat<vi64>((i64){rep.base}) + __builtin_convertvector({rep.lanes}, vi64) * {size}"
+    raise TypeError("a pointer has one of the three pointer forms")
+
+
+def read_array(loop: Loop, array: str, kind: Type, index: Index) -> Rep:
+    """The elements at `index` of a row-major array."""
+    element = array_element(kind)
+    flat = affine.flatten(loop, index, kind.shape)
+    rep: Rep
+    if isinstance(flat, Uniform):
+        stored = Type(element)
+        code = f"ks_get_{element.value}({array} + {element.bytes} * (i64){flat.code})"
+        if kind.pointer:
+            return Uniform(loop.scalar(kind.with_shape(()), f"(char *){code}", "p"))
+        return Uniform(loop.scalar(stored, code, "e"))
+    if isinstance(flat, Linear) and flat.stride == 1:
+        address = loop.address(Linear(f"{array} + {element.bytes} * (i64){flat.base}", 1), element.bytes)
+        rep = loop.vector(Type(element), f"ks_load_{element.value}({address})", "r")
+    elif isinstance(flat, Linear):
+        address = loop.address(Linear(f"{array} + {element.bytes} * (i64){flat.base}", flat.stride), element.bytes)
+        rep = loop.vector(Type(element), f"ks_strided_{element.value}({address}, {flat.stride})", "r")
+    else:
+        rep = loop.vector(Type(element), f"ks_gather_{element.value}({array}, {loop.as_vector(flat, Type(Element.I32))})", "r")
+    if kind.pointer:
+        size = kind.element.bytes
+        return Offsets("(char *)0", loop.vector(_ADDRESS, f"{rep.code} / {size}", "address").code, wide=True)
+    return rep
+
+
+def write_array(loop: Loop, array: str, kind: Type, index: Index, rep: Rep) -> None:
+    """Put the elements at `index` into a row-major array."""
+    element = array_element(kind)
+    flat = affine.flatten(loop, index, kind.shape)
+    if isinstance(flat, Uniform):
+        if not isinstance(rep, Uniform):
+            raise TypeError("one place holds one element")
+        code = f"(i64){rep.code}" if kind.pointer else rep.code
+        loop.body.append(f"ks_put_{element.value}({array} + {element.bytes} * (i64){flat.code}, {code});")
+        return
+    lanes = addresses(loop, rep, kind.element.bytes) if kind.pointer else loop.as_vector(rep, kind)
+    if isinstance(flat, Linear):
+        address = loop.address(Linear(f"{array} + {element.bytes} * (i64){flat.base}", flat.stride), element.bytes)
+        if flat.stride == 1:
+            loop.body.append(f"ks_store_{element.value}({address}, {lanes});")
+        else:
+            loop.body.append(f"ks_scatter_{element.value}({address}, ks_ramp(0, {flat.stride}), {lanes});")
+    else:
+        loop.body.append(f"ks_scatter_{element.value}({array}, {loop.as_vector(flat, Type(Element.I32))}, {lanes});")
+
+
+def load_lanes(loop: Loop, value: Value, pointer: Rep, mask: Rep, other: Rep) -> Rep:
+    """tt.load at one index; masked-off lanes yield `other`."""
+    kind = value.type
+    element = kind.element.value
+    if isinstance(pointer, Uniform) and isinstance(mask, Uniform):
+        code = f"ks_get_{element}({pointer.code})"
+        if mask != _TRUE and isinstance(other, Uniform):
+            code = f"{mask.code} ? {code} : {other.code}"
+        if mask == _TRUE or isinstance(other, Uniform):
+            return Uniform(loop.scalar(kind.with_shape(()), code, value.name))
+    default = loop.as_vector(other, kind)
+    place, lanes = _place(loop, pointer, kind)
+    if isinstance(mask, Uniform):
+        code = _unmasked(element, pointer, place, lanes)
+        if mask == _TRUE:
+            return loop.vector(kind, code, value.name)
+        name = loop.scope.fresh(value.name)
+        loop.body.append(f"{vector_type(kind)} {name} = {default};")
+        loop.body.append(f"if ({mask.code}) {name} = {code};")
+        return Vector(name)
+    chosen = loop.as_vector(mask, kind.with_element(Element.I1))
+    if isinstance(pointer, Linear) and pointer.stride == 1:
+        return loop.vector(kind, f"ks_load_{element}({place}, {chosen}, {default})", value.name)
+    return loop.vector(kind, f"ks_gather_{element}({place}, {lanes}, {chosen}, {default})", value.name)
+
+
+def _unmasked(element: str, pointer: Rep, place: str, lanes: str) -> str:
+    if isinstance(pointer, Uniform):
+        return f"ks_splat<{_stored_vector(element)}>(ks_get_{element}({place}))"
+    if isinstance(pointer, Linear):
+        if pointer.stride == 1:
+            return f"ks_load_{element}({place})"
+        return f"ks_strided_{element}({place}, {pointer.stride})"
+    return f"ks_gather_{element}({place}, {lanes})"
+
+
+def _stored_vector(element: str) -> str:
+    return vector_type(Type(Element(element)))
+
+
+def _place(loop: Loop, pointer: Rep, kind: Type) -> tuple[str, str]:
+    """Where lane 0 is, and the lanes' offsets from there in elements."""
+    if isinstance(pointer, Uniform):
+        return pointer.code, "vi32{}"
+    if isinstance(pointer, Linear):
+        return loop.address(pointer, kind.element.bytes), f"ks_ramp((i64)0, (i64){pointer.stride})"
+    if isinstance(pointer, Offsets):
+        return pointer.base, pointer.lanes
+    raise TypeError("a pointer has one of the three pointer forms")
+
+
+def store_lanes(loop: Loop, kind: Type, pointer: Rep, stored: Rep, mask: Rep) -> None:
+    """tt.store at one index."""
+    element = kind.element.value
+    if isinstance(pointer, Uniform) and isinstance(mask, Uniform) and isinstance(stored, Uniform):
+        guard = "" if mask == _TRUE else f"if ({mask.code}) "
+        loop.body.append(f"{guard}ks_put_{element}({pointer.code}, {stored.code});")
+        return
+    place, lanes = _place(loop, pointer, kind)
+    data = loop.as_vector(stored, kind)
+    contiguous = isinstance(pointer, Linear) and pointer.stride == 1
+    if isinstance(mask, Uniform):
+        guard = "" if mask == _TRUE else f"if ({mask.code}) "
+        call = f"ks_store_{element}({place}, {data});" if contiguous else f"ks_scatter_{element}({place}, {lanes}, {data});"
+        loop.body.append(guard + call)
+        return
+    if isinstance(mask, Prefix):
+        loop.last = mask.count
+    chosen = loop.as_vector(mask, kind.with_element(Element.I1))
+    if contiguous:
+        loop.body.append(f"ks_store_{element}({place}, {chosen}, {data});")
+    else:
+        loop.body.append(f"ks_scatter_{element}({place}, {lanes}, {chosen}, {data});")

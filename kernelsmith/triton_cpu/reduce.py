@@ -1,0 +1,330 @@
+"""tt.reduce and tt.scan.
+
+Well-known combiners accumulate in vectors inside the loop that computes their operand. Any other combiner (argmax, Welford)
+works on arrays: lanes first, then the lanes among themselves, which is right for the associative and commutative functions
+that tl.reduce asks for. A scan is sequential along its axis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernelsmith.triton_cpu.evaluate import evaluate, materialise
+from kernelsmith.triton_cpu.ir import Element, Op, Region, Type, Value
+from kernelsmith.triton_cpu.loop import Index, Loop, emit_nest, vector_dimension
+from kernelsmith.triton_cpu.memory import read_array, write_array
+from kernelsmith.triton_cpu.names import literal, scalar_type, vector_type
+from kernelsmith.triton_cpu.reps import Linear, Rep, Uniform, Vector
+from kernelsmith.triton_cpu.scope import Scope
+
+_NEGATIVE_ZERO = {Element.F32: "-0.0f", Element.F64: "-0.0", Element.F16: "-0.0f", Element.BF16: "-0.0f"}
+
+
+@dataclass(frozen=True)
+class Combiner:
+    """A combiner of one operation: its identity and the helper that folds a vector's lanes.
+
+    `fast` is a cheaper operation that ignores NaN the way maxnumf does, except that it never yields NaN.
+    """
+
+    op: Op
+    identity: str
+    fold: str
+    fast: str | None = None
+
+
+def known_combiner(region: Region, element: Element) -> Combiner | None:
+    """The combiner if it is one operation on exactly the region's two arguments."""
+    block = region.entry
+    if len(block.ops) != 2 or len(block.arguments) != 2 or set(block.ops[0].operands) != set(block.arguments):
+        return None
+    op = block.ops[0]
+    if block.ops[1].operands != op.results:
+        return None
+    name = op.name.partition(".")[2]
+    infinity = "__builtin_inff()" if element is not Element.F64 else "__builtin_inf()"
+    nan = "__builtin_nanf(\"\")" if element is not Element.F64 else "__builtin_nan(\"\")"
+    if element.is_float:
+        table = {
+            "addf": (_NEGATIVE_ZERO[element], "add", None),
+            "mulf": ("1.0f" if element is not Element.F64 else "1.0", "multiply", None),
+            "maxnumf": (nan, "maxnum", "larger"),
+            "minnumf": (nan, "minnum", "smaller"),
+            "maximumf": (f"-{infinity}", "maximum", None),
+            "minimumf": (infinity, "minimum", None),
+        }
+        return Combiner(op, *table[name]) if name in table else None
+    ones = (1 << element.bits) - 1
+    low, high = 1 << (element.bits - 1), (1 << (element.bits - 1)) - 1
+    bits = {"addi": (0, "add"), "muli": (1, "multiply"), "ori": (0, "or"), "xori": (0, "xor"), "andi": (ones, "and")}
+    if element is not Element.I1:
+        bits |= {"maxsi": (low, "larger"), "minsi": (high, "smaller")}
+    elif name in ("addi", "muli"):
+        return None
+    return Combiner(op, literal(bits[name][0], element), bits[name][1]) if name in bits else None
+
+
+def emit_reduce(scope: Scope, op: Op) -> None:
+    axis = op.integer("axis")
+    source = op.operands[0].type
+    inner = max((n for n, size in enumerate(source.shape) if size > 1), default=axis)
+    combiner = known_combiner(op.regions[0], source.element) if len(op.operands) == 1 and not source.pointer else None
+    if combiner is None:
+        _reduce_arrays(scope, op, axis, along_lanes=axis == inner)
+    elif axis == inner:
+        _reduce_rows(scope, op, axis, combiner)
+    else:
+        _reduce_columns(scope, op, axis, combiner)
+
+
+def _home(scope: Scope, value: Value) -> str:
+    """Declare where a result lives: a variable, or an array."""
+    if value.type.shape:
+        name = scope.array(value.type, value.name)
+        scope.arrays[value] = name
+    else:
+        name = scope.fresh(value.name)
+        scope.write(f"{scalar_type(value.type)} {name};")
+        scope.scalars[value] = name
+    return name
+
+
+def _put(loop: Loop, value: Value, home: str, index: Index, code: str) -> None:
+    if value.type.shape:
+        write_array(loop, home, value.type, index, Uniform(code))
+    else:
+        loop.body.append(f"{home} = {code};")
+
+
+def _drop(index: Index, axis: int) -> Index:
+    return index[:axis] + index[axis + 1 :]
+
+
+def _reduce_rows(scope: Scope, op: Op, axis: int, combiner: Combiner) -> None:
+    """Along the dimension that loops walk in vectors: accumulate in registers, fold once per row."""
+    operand, kind = op.operands[0], op.operands[0].type
+    vectors = vector_dimension(kind.shape, scope.isa.lanes) is not None
+    home = _home(scope, op.result)
+    scalar = Type(kind.element)
+    total = scope.fresh("acc")
+    fast = combiner.fast if vectors else None
+    extreme = f"{'-' if fast == 'larger' else ''}__builtin_inf{'' if kind.element is Element.F64 else 'f'}()"
+    identity = extreme if fast else combiner.identity
+
+    def before(loop: Loop) -> None:
+        lanes = vector_type(kind) if vectors else scalar_type(scalar)
+        start = loop.as_vector(Uniform(identity), kind) if vectors else identity
+        loop.head.append(f"{lanes} {total} = {start};")
+
+    def body(loop: Loop) -> None:
+        rep = evaluate(loop, operand, loop.index)
+        if vectors:
+            item = loop.as_vector(rep, kind)
+        elif isinstance(rep, Uniform):
+            item = rep.code
+        else:
+            raise TypeError("a loop without vectors yields scalars")
+        if fast:
+            loop.body.append(f"{total} = ks_{fast}({item}, {total});")
+        else:
+            loop.body.append(f"{total} = {scope.writer.elementwise(combiner.op, [total, item], [kind, kind], vectors)};")
+
+    def after(loop: Loop) -> None:
+        folded = total
+        if vectors:
+            lane = scalar_type(scalar)
+            folded = scope.fresh("all")
+            fold = fast or combiner.fold
+            loop.body.append(f"{lane} {folded} = ks_fold_{fold}<{lane}>({total});")
+            if kind.element.is_half and fold in ("add", "multiply"):
+                loop.body[-1] = f"{lane} {folded} = ks_round_{kind.element.value}(ks_fold_{fold}<{lane}>({total}));"
+        if fast:
+            _all_nan(loop, operand, axis, folded, extreme)
+        _put(loop, op.result, home, _drop(loop.index, axis), folded)
+
+    emit_nest(scope, kind.shape, body, before=before, after=after)
+
+
+def _all_nan(loop: Loop, operand: Value, axis: int, folded: str, extreme: str) -> None:
+    """maxnumf of nothing but NaN is NaN, which the fast form turned into -inf: look again in that rare case."""
+    scope = loop.scope
+    position = scope.fresh("i")
+    index = (*loop.index[:axis], Uniform(position), *loop.index[axis + 1 :])
+    again = Loop(scope, operand.type.shape, index, full=False, x=None)
+    rep = evaluate(again, operand, index)
+    if not isinstance(rep, Uniform):
+        raise TypeError("a loop without vectors yields scalars")
+    loop.body.append(f"if (__builtin_expect({folded} == {extreme}, 0)) {{")
+    loop.body.append("  bool number = false;")
+    loop.body.append(f"  for (i32 {position} = 0; {position} < {operand.type.shape[axis]}; ++{position}) {{")
+    loop.body.extend(f"    {line}" for line in again.body)
+    loop.body.append(f"    number |= {rep.code} == {rep.code};")
+    loop.body.append("  }")
+    loop.body.append(f"  if (!number) {folded} = __builtin_nan(\"\");")
+    loop.body.append("}")
+
+
+def _reduce_columns(scope: Scope, op: Op, axis: int, combiner: Combiner) -> None:
+    """Along any other dimension: an array of accumulators, row after row."""
+    operand, kind = op.operands[0], op.operands[0].type
+    home = _home(scope, op.result)
+
+    def start(loop: Loop) -> None:
+        write_array(loop, home, op.result.type, loop.index, Uniform(combiner.identity))
+
+    def body(loop: Loop) -> None:
+        rep = evaluate(loop, operand, loop.index)
+        index = _drop(loop.index, axis)
+        total = read_array(loop, home, op.result.type, index)
+        write_array(loop, home, op.result.type, index, _combine_one(loop, combiner.op, kind, total, rep))
+
+    emit_nest(scope, op.result.type.shape, start)
+    emit_nest(scope, kind.shape, body)
+
+
+def _combine_one(loop: Loop, op: Op, kind: Type, total: Rep, item: Rep) -> Rep:
+    writer = loop.scope.writer
+    if isinstance(total, Uniform) and isinstance(item, Uniform):
+        return Uniform(loop.scalar(Type(kind.element), writer.elementwise(op, [total.code, item.code], [kind, kind], vector=False)))
+    codes = [loop.as_vector(rep, kind) for rep in (total, item)]
+    return loop.vector(kind, writer.elementwise(op, codes, [kind, kind], vector=True))
+
+
+def apply_region(loop: Loop, region: Region, arguments: list[Rep]) -> list[Rep]:
+    """Evaluate a combiner's body on one or KS_W elements at a time."""
+    block = region.entry
+    for op in block.ops:
+        for value in op.results:
+            loop.in_body.pop((value, ()), None)
+            loop.same_for_all_x.pop((value, ()), None)
+    for value, rep in zip(block.arguments, arguments, strict=True):
+        loop.in_body[(value, ())] = rep
+    return [evaluate(loop, value, ()) for value in block.ops[-1].operands]
+
+
+def _reduce_arrays(scope: Scope, op: Op, axis: int, *, along_lanes: bool) -> None:
+    """Any combiner, on materialised operands."""
+    arrays = [materialise(scope, operand) for operand in op.operands]
+    homes = [_home(scope, value) for value in op.results]
+    shape = op.operands[0].type.shape
+    size = shape[axis]
+    outer = _drop_axis(shape, axis)
+    lanes = scope.isa.lanes if along_lanes and size % scope.isa.lanes == 0 and size > scope.isa.lanes else 0
+    if along_lanes:
+
+        def row(loop: Loop) -> None:
+            _reduce_row(loop, op, axis, arrays, homes, lanes)
+
+        emit_nest(scope, outer, row, vectors=False)
+        return
+    for first in (True, False):
+        position = scope.fresh("k")
+        start, end = (0, 1) if first else (1, size)
+        scope.open(f"for (i32 {position} = {start}; {position} < {end}; ++{position}) {{")
+
+        def body(loop: Loop, position: str = position, first: bool = first) -> None:
+            index = (*loop.index[:axis], Uniform(position), *loop.index[axis:])
+            items = [read_array(loop, a, v.type, index) for a, v in zip(arrays, op.operands, strict=True)]
+            if not first:
+                totals = [read_array(loop, h, v.type, loop.index) for h, v in zip(homes, op.results, strict=True)]
+                items = apply_region(loop, op.regions[0], [*totals, *items])
+            for value, home, item in zip(op.results, homes, items, strict=True):
+                write_array(loop, home, value.type, loop.index, item)
+
+        emit_nest(scope, outer, body)
+        scope.close()
+
+
+def _drop_axis(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def _reduce_row(loop: Loop, op: Op, axis: int, arrays: list[str], homes: list[str], lanes: int) -> None:
+    """One row of a custom reduction: lanes first if there are several vectors, then one by one."""
+    scope = loop.scope
+    size = op.operands[0].type.shape[axis]
+    kinds = [value.type for value in op.operands]
+
+    def items(inner: Loop, at: Rep) -> list[Rep]:
+        index = (*loop.index[:axis], at, *loop.index[axis:])
+        return [read_array(inner, array, kind, index) for array, kind in zip(arrays, kinds, strict=True)]
+
+    rest, count = arrays, size
+    if lanes:
+        rest, count = [scope.fresh("lane") for _ in arrays], lanes
+        totals = [scope.fresh("acc") for _ in arrays]
+        x = scope.fresh("x")
+        first = Loop(scope, (), (), full=False, x="0")
+        start = [first.as_vector(rep, kind) for rep, kind in zip(items(first, Linear("0", 1)), kinds, strict=True)]
+        loop.body += first.pre + first.body
+        loop.body += [f"{vector_type(k)} {t} = {s};" for k, t, s in zip(kinds, totals, start, strict=True)]
+        step = Loop(scope, (), (), full=False, x=x)
+        combined = apply_region(step, op.regions[0], [*map(Vector, totals), *items(step, Linear("0", 1))])
+        loop.body += step.pre
+        loop.body.append(f"for (i64 {x} = {lanes}; {x} < {size}; {x} += {lanes}) {{")
+        loop.body += [f"  {line}" for line in step.body]
+        loop.body += [f"  {t} = {step.as_vector(r, k)};" for t, r, k in zip(totals, combined, kinds, strict=True)]
+        loop.body.append("}")
+    else:
+        totals = []
+    _reduce_last(loop, op, kinds, (rest, totals, count), items)
+    for value, home, name in zip(op.results, homes, _result_names(rest, op), strict=True):
+        _put(loop, value, home, loop.index, name)
+
+
+def _result_names(rest: list[str], op: Op) -> list[str]:
+    return [f"{name}_r" for name in rest]
+
+
+def _reduce_last(loop, op, kinds, state, items) -> None:  # type: ignore[no-untyped-def]
+    rest, totals, count = state
+    scope = loop.scope
+    position = scope.fresh("k")
+    step = Loop(scope, (), (), full=False, x=None)
+    names = _result_names(rest, op)
+    if totals:
+        elements: list[Rep] = [Uniform(f"{t}[{position}]") for t in totals]
+        elements = [Uniform(f"({r.code} != 0)") if k.is_predicate and isinstance(r, Uniform) else r for r, k in zip(elements, kinds)]
+        starts = [f"{t}[0]" for t in totals]
+    else:
+        elements = items(step, Uniform(position))
+        zero = Loop(scope, (), (), full=False, x=None)
+        starts = [rep.code for rep in items(zero, Uniform("0"))]
+        loop.body += zero.body
+    combined = apply_region(step, op.regions[0], [*map(Uniform, names), *elements])
+    loop.body += [f"{scalar_type(k.with_shape(()))} {n} = {s};" for k, n, s in zip(kinds, names, starts, strict=True)]
+    loop.body.append(f"for (i32 {position} = 1; {position} < {count}; ++{position}) {{")
+    loop.body += [f"  {line}" for line in step.body]
+    fresh = [scope.fresh("next") for _ in names]
+    loop.body += [f"  const auto {f} = {r.code};" for f, r in zip(fresh, combined, strict=True)]
+    loop.body += [f"  {n} = {f};" for n, f in zip(names, fresh, strict=True)]
+    loop.body.append("}")
+
+
+def emit_scan(scope: Scope, op: Op) -> None:
+    """Inclusive scan: sequential along the axis, in vectors across it where that is possible."""
+    axis, reverse = op.integer("axis"), bool(op.integer("reverse"))
+    arrays = [materialise(scope, operand) for operand in op.operands]
+    homes = [_home(scope, value) for value in op.results]
+    shape = op.operands[0].type.shape
+    size = shape[axis]
+    for first in (True, False):
+        step = scope.fresh("k")
+        start, end = (0, 1) if first else (1, size)
+        scope.open(f"for (i32 {step} = {start}; {step} < {end}; ++{step}) {{")
+        here, previous = scope.fresh("here"), scope.fresh("previous")
+        scope.write(f"const i32 {here} = {f'{size - 1} - {step}' if reverse else step};")
+        scope.write(f"const i32 {previous} = {here} {'+' if reverse else '-'} 1;")
+
+        def body(loop: Loop, here: str = here, previous: str = previous, first: bool = first) -> None:
+            index = (*loop.index[:axis], Uniform(here), *loop.index[axis:])
+            before = (*loop.index[:axis], Uniform(previous), *loop.index[axis:])
+            items = [read_array(loop, a, v.type, index) for a, v in zip(arrays, op.operands, strict=True)]
+            if not first:
+                totals = [read_array(loop, h, v.type, before) for h, v in zip(homes, op.results, strict=True)]
+                items = apply_region(loop, op.regions[0], [*totals, *items])
+            for value, home, item in zip(op.results, homes, items, strict=True):
+                write_array(loop, home, value.type, index, item)
+
+        emit_nest(scope, _drop_axis(shape, axis), body)
+        scope.close()

@@ -1,0 +1,98 @@
+"""What the emitter knows at one point of a kernel: names in use, where each value lives, the lines written so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kernelsmith.triton_cpu.analysis import Uses
+from kernelsmith.triton_cpu.elementwise import Writer
+from kernelsmith.triton_cpu.errors import UnsupportedConstruct
+from kernelsmith.triton_cpu.ir import Function, Module, Op, Type, Value
+from kernelsmith.triton_cpu.isa import Isa
+from kernelsmith.triton_cpu.names import array_element, identifier
+
+_STACK_BYTES = 192 << 10
+_MAX_SCRATCH = 1 << 30
+_ALIGNMENT = 64
+
+
+class Scope:
+    """State of the emission.
+
+    Attributes:
+        scalars: C++ expressions of rank-0 values.
+        arrays: names of row-major arrays that hold a tensor's elements.
+        planned: arrays that a loop being emitted is about to fill.
+        shifted: loop-carried tensors that are (initial value, scalar that was added to every element since).
+        in_place: matrix products that accumulate right in this array.
+    """
+
+    def __init__(self, module: Module, isa: Isa) -> None:
+        self.module = module
+        self.isa = isa
+        self.uses = Uses()
+        self.writer = Writer()
+        self.lines: list[str] = []
+        self.depth = 1
+        self.scalars: dict[Value, str] = {}
+        self.arrays: dict[Value, str] = {}
+        self.planned: dict[Value, str] = {}
+        self.shifted: dict[Value, tuple[Value, str]] = {}
+        self.in_place: dict[Op, str] = {}
+        self.calls: list[Function] = []
+        self.stack_bytes = 0
+        self.scratch_bytes = 0
+        self._taken: dict[str, int] = {}
+
+    def fresh(self, name: str) -> str:
+        """A C++ name nobody has used; never one of the runtime's own."""
+        clean = identifier(name)
+        number = self._taken.get(clean, 0)
+        self._taken[clean] = number + 1
+        return f"{clean}_{number}"
+
+    def write(self, *lines: str) -> None:
+        self.lines.extend("  " * self.depth + line for line in lines)
+
+    def open(self, header: str) -> None:
+        self.write(header)
+        self.depth += 1
+
+    def close(self, trailer: str = "}") -> None:
+        self.depth -= 1
+        self.write(trailer)
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """A C++ block of its own."""
+        self.open("{")
+        yield
+        self.close()
+
+    @contextmanager
+    def region(self, header: str) -> Iterator[None]:
+        """A C++ block for a region; arrays made inside are gone afterwards."""
+        arrays, scalars, shifted = dict(self.arrays), dict(self.scalars), dict(self.shifted)
+        self.open(header)
+        yield
+        self.close()
+        self.arrays, self.scalars, self.shifted = arrays, scalars, shifted
+
+    def array(self, kind: Type, name: str) -> str:
+        """Declare an uninitialised array for a tensor; returns its name, a `char *` or decaying to one."""
+        element = array_element(kind)
+        variable = self.fresh(name)
+        size = -(-kind.count * max(1, element.bytes) // _ALIGNMENT) * _ALIGNMENT
+        if self.stack_bytes + size <= _STACK_BYTES:
+            self.stack_bytes += size
+            self.write(f"alignas({_ALIGNMENT}) char {variable}[{size}];")
+        else:
+            self.write(f"char *__restrict const {variable} = scratch + {self.scratch_bytes};")
+            self.scratch_bytes += size
+            if self.scratch_bytes > _MAX_SCRATCH:
+                raise UnsupportedConstruct(str(kind), "the kernel's tensors need more than 1 GiB of scratch memory")
+        return variable
+
+    def definition(self, value: Value) -> Op | None:
+        return self.uses.definitions.get(value)

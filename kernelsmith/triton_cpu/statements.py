@@ -1,0 +1,335 @@
+"""The operations that do something, in program order: stores, atomics, matrix products, and what must be settled before them.
+
+A lazy load runs where its value is needed, which must not be after a store that could change it. Before anything with an effect,
+every load that a later root still needs gets its array; a store's own loop may load on the way only from the very offsets it
+writes, so that no element is overwritten before it is read, even when two arguments are one tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kernelsmith.triton_cpu.errors import UnsupportedConstruct
+from kernelsmith.triton_cpu.evaluate import by_definition, evaluate, materialise
+from kernelsmith.triton_cpu.analysis import is_lazy
+from kernelsmith.triton_cpu.ir import Block, Element, Op, Type, Value
+from kernelsmith.triton_cpu.loop import Loop, emit_nest
+from kernelsmith.triton_cpu.memory import store_lanes, write_array
+from kernelsmith.triton_cpu.names import array_element, scalar_type, vector_type
+from kernelsmith.triton_cpu.reduce import emit_reduce, emit_scan
+from kernelsmith.triton_cpu.reps import Rep, Uniform
+from kernelsmith.triton_cpu.scope import Scope
+
+TERMINATORS = {"scf.yield", "scf.condition", "tt.return", "cf.br", "cf.cond_br"}
+_EFFECTS = {"tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.call"}
+_NOTHING = {"gpu.barrier", "ttg.barrier", "nvvm.barrier0", "llvm.intr.assume", "tt.assert", "tt.print"}
+
+
+def settle(scope: Scope, block: Block, position: int, *, include: bool) -> None:
+    """Give arrays to what would otherwise run later than `position` in this block.
+
+    Loads and kept values whose last root lies behind `position` (or at it, with `include`).
+    """
+    for op in block.ops[:position]:
+        if not is_lazy(op):
+            continue
+        for value in op.results:
+            last = scope.uses.last_root.get(value, -1)
+            if value in scope.arrays or last < position or (last == position and not include):
+                continue
+            kept = value in scope.uses.arrays
+            if op.name == "tt.load" or (kept and (include or scope.uses.loads_below([value], set(scope.arrays)))):
+                materialise(scope, value)
+
+
+def emit_block(scope: Scope, block: Block, control: Callable[[Scope, Block, int], bool]) -> Op | None:
+    """Emit a block's operations up to its terminator, which is returned.
+
+    `control` emits operations with regions and says whether it did.
+    """
+    for position, op in enumerate(block.ops):
+        if op.name in TERMINATORS:
+            return op
+        if op.name in _NOTHING or is_lazy(op):
+            continue
+        if op.name in _EFFECTS:
+            settle(scope, block, position, include=False)
+        if op.name in _ROOTS:
+            _ROOTS[op.name](scope, op)
+        elif not control(scope, block, position):
+            emit_scalar(scope, op)
+    return None
+
+
+def emit_scalar(scope: Scope, op: Op) -> None:
+    """A rank-0 operation becomes a variable."""
+    if len(op.results) != 1 or op.result.type.shape:
+        raise UnsupportedConstruct(op.name, "it is not known", op.location)
+    loop = Loop(scope, (), (), full=False, x=None)
+    rep = by_definition(loop, op, op.result, ())
+    if not isinstance(rep, Uniform):
+        raise TypeError("a scalar has one form")
+    scope.write(*loop.body)
+    scope.scalars[op.result] = rep.code
+
+
+def scalar(scope: Scope, value: Value) -> str:
+    """The expression of a rank-0 value."""
+    return scope.scalars[value]
+
+
+def same_offsets(scope: Scope, a: Value, b: Value) -> bool:
+    """True if two pointer tensors are the same but for the argument they start from."""
+    while a is not b:
+        first, second = scope.definition(a), scope.definition(b)
+        if first is None or second is None:
+            return first is second and not a.type.shape and not b.type.shape and _is_argument(scope, a) and _is_argument(scope, b)
+        if first.name != second.name or first.operands[1:] != second.operands[1:] or a.type.shape != b.type.shape:
+            return False
+        if first.name not in ("tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims"):
+            return False
+        if first.integer("axis") != second.integer("axis") or first.operands[0].type.element.bytes != b.type.element.bytes:
+            return False
+        a, b = first.operands[0], second.operands[0]
+    return True
+
+
+def _is_argument(scope: Scope, value: Value) -> bool:
+    return any(value in function.arguments for function in scope.module.functions.values())
+
+
+def emit_store(scope: Scope, op: Op) -> None:
+    pointer, stored = op.operands[0], op.operands[1]
+    for load in scope.uses.loads_below(op.operands, set(scope.arrays)):
+        source = load.operands[0]
+        if load.result.type.shape != pointer.type.shape or not same_offsets(scope, source, pointer):
+            materialise(scope, load.result)
+
+    def body(loop: Loop) -> None:
+        mask = evaluate(loop, op.operands[2], loop.index) if len(op.operands) > 2 else Uniform("true")
+        place = evaluate(loop, pointer, loop.index)
+        store_lanes(loop, stored.type, place, evaluate(loop, stored, loop.index), mask)
+
+    if pointer.type.shape:
+        emit_nest(scope, pointer.type.shape, body)
+    else:
+        loop = Loop(scope, (), (), full=False, x=None)
+        body(loop)
+        scope.write(*loop.body)
+
+
+def _code(rep: Rep) -> str:
+    if not isinstance(rep, Uniform):
+        raise TypeError("a loop without vectors yields scalars")
+    return rep.code
+
+
+_ATOMIC = {
+    "fadd": "old + value",
+    "add": "old + value",
+    "and": "old & value",
+    "or": "old | value",
+    "xor": "old ^ value",
+    "exch": "value",
+    "xchg": "value",
+    "max": "ks_larger(old, value)",
+    "min": "ks_smaller(old, value)",
+    "umax": "ks_larger(old, value)",
+    "umin": "ks_smaller(old, value)",
+}
+
+
+def emit_atomic_rmw(scope: Scope, op: Op) -> None:
+    kind = op.result.type
+    word = op.words[0] if op.words else ""
+    if word not in _ATOMIC or kind.pointer:
+        raise UnsupportedConstruct(f"tt.atomic_rmw {word}", "no such atomic operation", op.location)
+    element = kind.element
+    bits = f"u{8 * element.bytes}"
+
+    def old(loop: Loop) -> str:
+        pointer = _code(evaluate(loop, op.operands[0], loop.index))
+        value = _code(evaluate(loop, op.operands[1], loop.index))
+        if word in ("add", "exch", "xchg") and not element.is_float and element.bits >= 32:
+            call = "fetch_add" if word == "add" else "exchange_n"
+            return f"(i{element.bits})__atomic_{call}((u{element.bits} *){pointer}, (u{element.bits}){value}, __ATOMIC_ACQ_REL)"
+        sign = "u" if word.startswith("u") or word == "add" else "i"
+        work = scalar_type(kind.with_shape(())) if element.is_float or element is Element.I1 else f"{sign}{element.bits}"
+        step = f"const {work} old = {_from_bits('bits', element, work)}, value = ({work}){value};"
+        new = _to_bits(f"({work})({_ATOMIC[word]})", element, bits)
+        found = f"ks_atomic<{bits}>({pointer}, [&]({bits} bits) -> {bits} {{ {step} return {new}; }})"
+        return _from_bits(found, element, scalar_type(kind.with_shape(())))
+
+    _lane_by_lane(scope, op, old, mask_at=2)
+
+
+def emit_atomic_cas(scope: Scope, op: Op) -> None:
+    kind = op.result.type
+    element = kind.element
+    bits = f"u{8 * element.bytes}"
+
+    def old(loop: Loop) -> str:
+        pointer, expected, wanted = (_code(evaluate(loop, operand, loop.index)) for operand in op.operands[:3])
+        call = f"ks_swap_if<{bits}>({pointer}, {_to_bits(expected, element, bits)}, {_to_bits(wanted, element, bits)})"
+        return _from_bits(call, element, scalar_type(kind.with_shape(())))
+
+    _lane_by_lane(scope, op, old, mask_at=3)
+
+
+def _from_bits(code: str, element: Element, work: str) -> str:
+    if element.is_half:
+        return f"ks_widen_{element.value}({code})"
+    return f"ks_{element.value}_of({code})" if element.is_float else f"({work}){code}"
+
+
+def _to_bits(code: str, element: Element, bits: str) -> str:
+    if element.is_half:
+        return f"ks_narrow_{element.value}({code})"
+    return f"ks_bits_of({code})" if element.is_float else f"({bits}){code}"
+
+
+def _lane_by_lane(scope: Scope, op: Op, old: Callable[[Loop], str], mask_at: int) -> None:
+    """Run an atomic on every element in order; the old values go into an array if anybody reads them."""
+    value = op.result
+    used = bool(scope.uses.users.get(value))
+    for load in scope.uses.loads_below(op.operands, set(scope.arrays)):
+        materialise(scope, load.result)
+    home = ""
+    if used and value.type.shape:
+        home = scope.array(value.type, value.name)
+    elif used:
+        home = scope.fresh(value.name)
+        scope.write(f"{scalar_type(value.type)} {home} = 0;")
+
+    def body(loop: Loop) -> None:
+        mask = _code(evaluate(loop, op.operands[mask_at], loop.index)) if len(op.operands) > mask_at else "true"
+        guard = "" if mask == "true" else f"if ({mask}) "
+        call = old(loop)
+        if not used:
+            loop.body.append(f"{guard}(void){call};")
+        elif value.type.shape:
+            name = scope.fresh("old")
+            loop.body += [f"{scalar_type(value.type.with_shape(()))} {name} = 0;", f"{guard}{name} = {call};"]
+            write_array(loop, home, value.type, loop.index, Uniform(name))
+        else:
+            loop.body.append(f"{guard}{home} = {call};")
+
+    emit_nest(scope, value.type.shape, body, vectors=False)
+    if used:
+        (scope.arrays if value.type.shape else scope.scalars)[value] = home
+
+
+def emit_dot(scope: Scope, op: Op) -> None:
+    """tt.dot: packed operands, register blocks, accumulation in float32, float64 or int32."""
+    a, b, start = op.operands[:3]
+    kind = op.result.type
+    element = array_element(kind)
+    *batch, rows, depth = a.type.shape
+    columns = b.type.shape[-1]
+    if element not in (Element.F32, Element.F64, Element.I32):
+        raise UnsupportedConstruct(f"tt.dot into {kind.element.value}", "it accumulates in f32, f64 or i32", op.location)
+    left, right = (_packed(scope, operand, element) for operand in (a, b))
+    home = scope.in_place.get(op) or scope.array(kind, op.result.name)
+
+    def body(loop: Loop) -> None:
+        write_array(loop, home, kind, loop.index, evaluate(loop, start, loop.index))
+
+    if scope.arrays.get(start) != home:
+        emit_nest(scope, kind.shape, body)
+    lanes = scope.isa.lanes
+    blocked = columns % lanes == 0
+    height = next(size for size in (8, 4, 2, 1) if rows % size == 0)
+    wide = 2 if columns % (2 * lanes) == 0 else 1
+    lane = element.value
+    function = (
+        f"ks_dot<{rows}, {columns}, {depth}, {height}, {wide}, {lane}, {vector_type(Type(element))}>"
+        if blocked
+        else f"ks_dot_scalar<{rows}, {columns}, {depth}, {lane}>"
+    )
+    count = 1
+    for size in batch:
+        count *= size
+    for number in range(count):
+        parts = zip((left, right, home), (rows * depth, depth * columns, rows * columns), strict=True)
+        pointers = ", ".join(f"({lane} *)({name} + {number * size * element.bytes})" for name, size in parts)
+        scope.write(f"{function}({pointers});")
+    scope.arrays[op.result] = home
+    if kind.element.is_half:
+        _round_in_place(scope, op.result, home)
+
+
+def _packed(scope: Scope, operand: Value, element: Element) -> str:
+    """An operand's array in the accumulator's type."""
+    if array_element(operand.type) is element:
+        return materialise(scope, operand)
+    wide = operand.type.with_element(element)
+    name = scope.array(wide, operand.name)
+
+    def body(loop: Loop) -> None:
+        rep = evaluate(loop, operand, loop.index)
+        if isinstance(rep, Uniform):
+            write_array(loop, name, wide, loop.index, Uniform(f"({element.value}){rep.code}"))
+        else:
+            lanes = f"__builtin_convertvector({loop.as_vector(rep, operand.type)}, {vector_type(wide)})"
+            write_array(loop, name, wide, loop.index, loop.vector(wide, lanes))
+
+    emit_nest(scope, operand.type.shape, body)
+    return name
+
+
+def _round_in_place(scope: Scope, value: Value, home: str) -> None:
+    def body(loop: Loop) -> None:
+        rep = evaluate(loop, value, loop.index)
+        function = f"ks_round_{value.type.element.value}"
+        if isinstance(rep, Uniform):
+            write_array(loop, home, value.type, loop.index, Uniform(f"{function}({rep.code})"))
+        else:
+            lanes = loop.vector(value.type, f"{function}({loop.as_vector(rep, value.type)})")
+            write_array(loop, home, value.type, loop.index, lanes)
+
+    emit_nest(scope, value.type.shape, body)
+
+
+def emit_cat(scope: Scope, op: Op) -> None:
+    """tt.cat along the first axis: one array after the other."""
+    kind = op.result.type
+    home = scope.array(kind, op.result.name)
+    size = array_element(kind).bytes
+    for number, operand in enumerate(op.operands):
+        part = f"({home} + {number * operand.type.count * size})"
+
+        def body(loop: Loop, operand: Value = operand, part: str = part) -> None:
+            write_array(loop, part, operand.type, loop.index, evaluate(loop, operand, loop.index))
+
+        emit_nest(scope, operand.type.shape, body)
+    scope.arrays[op.result] = home
+
+
+def emit_histogram(scope: Scope, op: Op) -> None:
+    """tt.histogram: counts of 0, 1, ..., bins - 1; other values and masked-off elements count nowhere."""
+    kind = op.result.type
+    home = scope.array(kind, op.result.name)
+
+    def clear(loop: Loop) -> None:
+        write_array(loop, home, kind, loop.index, Uniform("0"))
+
+    def body(loop: Loop) -> None:
+        bin_code = _code(evaluate(loop, op.operands[0], loop.index))
+        mask = _code(evaluate(loop, op.operands[1], loop.index)) if len(op.operands) > 1 else "true"
+        loop.body.append(f"if ({mask} && {bin_code} >= 0 && {bin_code} < {kind.shape[0]}) ++((ai{kind.element.bits} *){home})[{bin_code}];")
+
+    emit_nest(scope, kind.shape, clear)
+    emit_nest(scope, op.operands[0].type.shape, body, vectors=False)
+    scope.arrays[op.result] = home
+
+
+_ROOTS: dict[str, Callable[[Scope, Op], None]] = {
+    "tt.store": emit_store,
+    "tt.reduce": emit_reduce,
+    "tt.scan": emit_scan,
+    "tt.dot": emit_dot,
+    "tt.atomic_rmw": emit_atomic_rmw,
+    "tt.atomic_cas": emit_atomic_cas,
+    "tt.cat": emit_cat,
+    "tt.histogram": emit_histogram,
+}
