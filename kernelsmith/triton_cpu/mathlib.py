@@ -5,7 +5,7 @@
 Owns the functions `ks_NAME_f32` on vectors `vf32` (with `vi32`, both defined by the caller's prelude: `isa.lanes`
 floats or ints) and `ks_NAME_f64` on double. Invariant: every f32 function is within 2 units in the last place of the
 exact result, and NaN, infinities, zeros and denormals come out as C's Annex F says. The fast ones are our own
-(`cpp/math_f32.h`, `cpp/math_wide.h`); those for double, and the rare ones, call the C library one value at a time.
+(`cpp/math_*.h`); those for double, and the rare ones, call the C library one value at a time.
 Called by the code generator.
 """
 
@@ -20,7 +20,6 @@ from pathlib import Path
 from kernelsmith.triton_cpu.isa import Isa
 
 _FOLDER = Path(__file__).parent / "cpp"
-_FILES = ("math_f32.h", "math_wide.h")
 
 # Functions of the C library, by the types of their arguments. All return double.
 _LIBM = {
@@ -30,8 +29,13 @@ _LIBM = {
     ("double", "double", "double"): "fma",
     ("double", "int"): "ldexp scalbn",
 }
-# The rare f32 functions: double in between, so that the result is the exact one rounded.
-_RARE = ("erfc", "j0", "j1", "lgamma", "logb", "remainder", "tgamma", "y0", "y1")
+# The rare f32 functions, by their parameters: double in between, so that the result is the exact one rounded.
+_RARE = {
+    "vf32 x": "cyl_bessel_i0 cyl_bessel_i1 erfc erfcinv erfcx erfinv j0 j1 lgamma logb normcdf normcdfinv rcbrt tgamma "
+    "y0 y1",
+    "vf32 x, vf32 y": "remainder rhypot",
+    "vf32 x, vi32 n": "ldexp powi scalbn",
+}
 _INLINED = ("fabs", "ceil", "floor", "rint", "nearbyint", "trunc", "sqrt", "copysign", "fma")
 
 
@@ -60,17 +64,30 @@ def source(names: Iterable[str], isa: Isa) -> str:
             pending += [owners[name] for name in section.needs]
     if not needed:
         return ""
-    return f"#define KS_LANES {isa.lanes}\n" + "\n".join(s.text for s in _sections() if s in needed)
+    return f"#define KSM_LANES {isa.lanes}\n" + "\n".join(s.text for s in _sections() if s in needed)
 
 
 @functools.cache
 def _sections() -> tuple[_Section, ...]:
-    found = [*_library_sections()]
-    for file in _FILES:
-        _, *parts = (_FOLDER / file).read_text().split("\n//@ ")
-        found += [(frozenset(part.partition("\n")[0].split()), part.partition("\n")[2]) for part in parts]
-    every = frozenset().union(*(names for names, _ in found))
-    return tuple(_Section(names, text, (every & set(re.findall(r"\w+", text))) - names) for names, text in found)
+    """Every piece, in an order in which each stands after what it needs."""
+    found = [
+        *_library_sections(),
+        *_file_sections("math_rare.h"),
+        *_rare_sections(),
+        *_file_sections("math_f32.h"),
+        *_file_sections("math_wide.h"),
+    ]
+    every = {name for names, _ in found for name in names}
+    return tuple(
+        _Section(names, text, frozenset(every.intersection(re.findall(r"\w+", text)) - names)) for names, text in found
+    )
+
+
+def _file_sections(file: str) -> Iterator[tuple[frozenset[str], str]]:
+    _, *parts = (_FOLDER / file).read_text().split("\n//@ ")
+    for part in parts:
+        names, _, text = part.partition("\n")
+        yield frozenset(names.split()), text
 
 
 def _library_sections() -> Iterator[tuple[frozenset[str], str]]:
@@ -78,25 +95,22 @@ def _library_sections() -> Iterator[tuple[frozenset[str], str]]:
         parameters = ", ".join(f"{kind} {letter}" for kind, letter in zip(types, "xyz", strict=False))
         arguments = ", ".join("xyz"[: len(types)])
         for name in names.split():
-            declaration = f'extern "C" double {name}({", ".join(types)});\n'
             callee = f"__builtin_{name}" if name in _INLINED else name
-            body = f"static inline double ks_{name}_f64({parameters}) {{ return {callee}({arguments}); }}\n"
-            yield frozenset({f"ks_{name}_f64"}), declaration + body
-    yield (
-        frozenset({"ks_rsqrt_f64"}),
-        "static inline double ks_rsqrt_f64(double x) { return 1.0 / __builtin_sqrt(x); }\n",
-    )
-    for name in _RARE:
-        binary = name in _LIBM["double", "double"].split()
-        yield frozenset({f"ks_{name}_f32"}), _by_lane(name, binary=binary)
-    yield frozenset({"ks_nextafter_f32"}), _by_lane("nextafter", binary=True, single=True)
+            yield (
+                frozenset({f"ks_{name}_f64"}),
+                f'extern "C" double {name}({", ".join(types)});\n'
+                f"static inline double ks_{name}_f64({parameters}) {{ return {callee}({arguments}); }}\n",
+            )
 
 
-def _by_lane(name: str, *, binary: bool, single: bool = False) -> str:
-    """An f32 vector function that asks a scalar one for each lane: ours for double, or the C library's for float."""
-    callee = f"__builtin_{name}f" if single else f"ks_{name}_f64"
-    parameters, arguments = ("vf32 x, vf32 y", "x[i], y[i]") if binary else ("vf32 x", "x[i]")
-    return (
-        f"static __attribute__((noinline)) vf32 ks_{name}_f32({parameters}) {{\n"
-        f"    vf32 r;\n    for (int i = 0; i < KS_LANES; i++) r[i] = (float){callee}({arguments});\n    return r;\n}}\n"
-    )
+def _rare_sections() -> Iterator[tuple[frozenset[str], str]]:
+    for parameters, names in _RARE.items():
+        arguments = ", ".join(f"{parameter.split()[1]}[i]" for parameter in parameters.split(", "))
+        for name in names.split():
+            yield (
+                frozenset({f"ks_{name}_f32"}),
+                f"static __attribute__((noinline)) vf32 ks_{name}_f32({parameters}) {{\n"
+                "    vf32 r;\n"
+                f"    for (int i = 0; i < KSM_LANES; i++) r[i] = (float)ks_{name}_f64({arguments});\n"
+                "    return r;\n}\n",
+            )

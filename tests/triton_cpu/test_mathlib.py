@@ -51,6 +51,23 @@ def round_half_away(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1.0, x), whole)
 
 
+def root(function: Callable[[float], float], value: float) -> float:
+    """x with function(x) = value for a growing odd function that is 1 at 6, by bisection."""
+    low, high = 0.0, 6.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) < abs(value) else (low, middle)
+    return math.copysign(low, value)
+
+
+def tail(x: float) -> float:
+    """exp(x^2) * erfc(x) for x >= 25, by the continued fraction."""
+    fraction = x
+    for k in range(60, 0, -1):
+        fraction = x + k / 2 / fraction
+    return 1 / (fraction * math.sqrt(math.pi))
+
+
 UNARY: dict[str, Truth] = {
     "exp": np.exp,
     "exp2": np.exp2,
@@ -88,9 +105,25 @@ EXACT: dict[str, Truth] = {
     "round": round_half_away,
     "abs": np.abs,
 }
+# No truth in numpy: each is checked against the function that it inverts or is made of.
+RARE: dict[str, Truth] = {
+    "erfinv": by_element(lambda y: math.nan if not abs(y) < 1 else root(math.erf, y)),
+    "normcdf": by_element(lambda x: 0.5 * math.erfc(-x / math.sqrt(2))),
+    "erfcx": by_element(lambda x: math.exp(x * x) * math.erfc(x) if x < 25 else tail(x)),
+    "rcbrt": lambda x: 1 / np.cbrt(x),
+    "cyl_bessel_i0": np.i0,
+}
 BINARY: dict[str, Truth] = {"pow": np.power, "atan2": np.arctan2, "hypot": np.hypot}
 EXACT_BINARY: dict[str, Truth] = {"fmod": np.fmod, "copysign": np.copysign}
-ALL = {**UNARY, **EXACT, **BINARY, **EXACT_BINARY}
+# numpy has no truth for most of these; each is worked out from functions that math has.
+RARE: dict[str, Truth] = {
+    "erfinv": by_element(lambda p: root(math.erf, p)),
+    "normcdf": by_element(lambda x: 0.5 * math.erfc(-x / math.sqrt(2))),
+    "erfcx": by_element(lambda x: math.exp(x * x) * math.erfc(x) if x < 25 else tail(x)),
+    "rcbrt": lambda x: 1 / np.cbrt(x),
+    "cyl_bessel_i0": np.i0,
+}
+ALL = {**UNARY, **EXACT, **RARE, **BINARY, **EXACT_BINARY}
 
 
 def prelude(level: isa.Isa) -> str:
@@ -181,6 +214,13 @@ def test_function_of_one_argument(library: ctypes.CDLL, name: str) -> None:
     x = samples(0)
     exact = ALL[name](x.astype(np.float64))
     check(evaluate(library, name, x, x), exact, 0.5 if name in EXACT else MOST_ULP, name)
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_rare_function(library: ctypes.CDLL, name: str) -> None:
+    x = np.linspace(-0.999, 0.999, 2048) if name == "erfinv" else np.linspace(-9, 60, 2048)
+    x = x.astype(F32)
+    check(evaluate(library, name, x, x), ALL[name](x.astype(np.float64)), MOST_ULP, name)
 
 
 @pytest.mark.parametrize("name", [*BINARY, *EXACT_BINARY])
