@@ -8,9 +8,10 @@ once per command; the result is frozen.
 from __future__ import annotations
 
 import os
+import platform
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -45,6 +46,9 @@ def seconds(text: str) -> float:
     return total
 
 
+_LIMITS = ("max_trials", "max_tokens", "max_usd", "max_time")
+
+
 class Settings(Frozen):
     """Every setting, resolved; none is optional unless absence means something."""
 
@@ -62,10 +66,12 @@ class Settings(Frozen):
     goal: float | None = Field(default=None, gt=0)
     width: int = Field(default=2, ge=1, le=64)
     """Trials in flight."""
+    prompts: Path | None = None
+    """Folder of prompt files that replace the packaged ones."""
+    targets: Path | None = None
+    """Folder of target files that replace the packaged ones."""
     unsafe: bool = False
     """Run candidates without confinement. Never read from a file in the current folder."""
-    raise_errors: bool = False
-    """KERNELSMITH_RAISE=1: show tracebacks."""
 
     @field_validator("model", mode="before")
     @classmethod
@@ -88,7 +94,7 @@ class Settings(Frozen):
 
     def budget(self) -> Budget:
         """The limits of a run; with none given, ten minutes."""
-        limited = any(v is not None for v in (self.max_trials, self.max_tokens, self.max_usd, self.max_time))
+        limited = any(getattr(self, name) is not None for name in _LIMITS)
         return Budget(
             max_trials=self.max_trials,
             max_tokens=self.max_tokens,
@@ -100,13 +106,23 @@ class Settings(Frozen):
 
 def program_version() -> str:
     """Of the installed distribution; `source` when run from a tree that is not installed."""
+    return _version("kernelsmith-tuner", "source")
+
+
+def installed_versions() -> dict[str, str]:
+    """What a verdict depends on: this program, the interpreter and the toolchain, by name."""
+    found = {"kernelsmith": program_version(), "python": platform.python_version()}
+    return found | {name: _version(name, "absent") for name in ("torch", "triton")}
+
+
+def _version(distribution: str, otherwise: str) -> str:
     try:
-        return version("kernelsmith-tuner")
+        return version(distribution)
     except PackageNotFoundError:
-        return "source"
+        return otherwise
 
 
-_IN_FILES = tuple(name for name in Settings.model_fields if name != "raise_errors")
+_KEYS = tuple(Settings.model_fields)
 _USER_ONLY = ("unsafe",)
 
 
@@ -140,6 +156,17 @@ def load(flags: Mapping[str, Value], *, cwd: Path | None = None, environ: Mappin
         ) from error
 
 
+def limits(flags: Mapping[str, Value]) -> Budget:
+    """The limits that the command line itself gives, and no others: what changes on resume."""
+    settings = load({name: flags.get(name) for name in (*_LIMITS, "goal")}, cwd=Path(os.devnull), environ={})
+    return settings.budget().model_copy(update={"max_seconds": settings.max_time})
+
+
+def tracebacks_wanted(arguments: Sequence[str]) -> bool:
+    """`--verbose` or KERNELSMITH_RAISE=1; asked for where settings may be what failed."""
+    return "--verbose" in arguments or "-v" in arguments or os.environ.get(PREFIX + "RAISE", "") not in ("", "0")
+
+
 def _spelled(key: str, source: str) -> str:
     dashed = key.replace("_", "-")
     return PREFIX + key.upper() if source == "the environment" else dashed if source else f"--{dashed}"
@@ -148,7 +175,7 @@ def _spelled(key: str, source: str) -> str:
 def _environment(environ: Mapping[str, str]) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for name in Settings.model_fields:
-        text = environ.get(PREFIX + ("RAISE" if name == "raise_errors" else name.upper()))
+        text = environ.get(PREFIX + name.upper())
         if text:
             found[name] = tuple(text.split(",")) if name == "model" else text
     return found
@@ -179,13 +206,13 @@ def _read(path: Path, table: tuple[str, ...], *, trusted: bool) -> dict[str, Val
     values: dict[str, Value] = {}
     for key, value in content.items():
         name = key.replace("-", "_")
-        if name not in _IN_FILES:
-            known = ", ".join(n.replace("_", "-") for n in _IN_FILES)
+        if name not in _KEYS:
+            known = ", ".join(n.replace("_", "-") for n in _KEYS)
             raise UsageError(f"{path}: unknown key `{key}`", f"known keys: {known}")
         if name in _USER_ONLY and not trusted:
             raise UsageError(
                 f"{path}: `{key}` may not be set by a file in the current folder",
                 f"use --{key}, {PREFIX}{name.upper()} or the user file",
             )
-        values[name] = path.parent / str(value) if name == "runs" else value
+        values[name] = path.parent / str(value) if name in ("runs", "prompts", "targets") else value
     return values

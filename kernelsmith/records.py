@@ -262,15 +262,41 @@ class Exported(Frozen):
 class TargetRow(Frozen):
     name: str
     device: str
+    """torch device type."""
     summary: str
-    usable: bool
-    """Present on this machine."""
-    message: str = ""
-    """Why it is not usable."""
+    path: str
+    """Its file."""
 
 
 class Targets(Frozen):
     targets: tuple[TargetRow, ...]
+
+
+class TargetCheck(Frozen):
+    name: str
+    ok: bool
+    message: str = ""
+    """What is wrong with the file."""
+
+
+class TargetChecks(Frozen):
+    targets: tuple[TargetCheck, ...]
+
+
+# ---------------------------------------------------------------- doctor
+
+
+class Finding(Frozen):
+    """One line of the doctor's report."""
+
+    name: str
+    health: Literal["ok", "warn", "fail"]
+    detail: str
+    fix: str = ""
+
+
+class Diagnosis(Frozen):
+    findings: tuple[Finding, ...]
 
 
 def all_records() -> tuple[type[Frozen], ...]:

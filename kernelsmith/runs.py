@@ -64,6 +64,8 @@ class RunSpec(Frozen):
     """Text of the `--start` kernel."""
     hint: str = ""
     """Text of the `--hint` file."""
+    versions: dict[str, str] = {}
+    """Of the distributions that judge, as they were when the run began."""
 
 
 class Run(Frozen):

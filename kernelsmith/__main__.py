@@ -1,0 +1,52 @@
+"""`kernelsmith` and `python -m kernelsmith`: every way out of the program has one of four exit codes.
+
+0 yes; 1 the answer is no; 2 could not answer; 130 interrupted. An unexpected exception is 2: a crash is no answer.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from kernelsmith.errors import KernelsmithError
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    from kernelsmith.cli import app
+
+    try:
+        app()
+    except KernelsmithError as error:
+        _tell(error.message, error.hint)
+        _trace(error)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # the reader has gone (`| head`); a second write on exit would complain again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(2)
+    except Exception as error:  # noqa: BLE001 - the edge of the program
+        _tell(f"unexpected {type(error).__name__}: {error}", "run again with --verbose and report what it prints")
+        _trace(error)
+        sys.exit(2)
+
+
+def _tell(message: str, hint: str) -> None:
+    from kernelsmith.render import clean
+
+    sys.stderr.write(f"error: {clean(message)}\n" + (f"hint: {clean(hint)}\n" if hint else ""))
+
+
+def _trace(error: Exception) -> None:
+    from kernelsmith.config import tracebacks_wanted
+
+    if tracebacks_wanted(sys.argv):
+        import traceback
+
+        traceback.print_exception(error)
+
+
+if __name__ == "__main__":
+    main()

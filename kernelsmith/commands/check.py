@@ -1,0 +1,134 @@
+"""`kernelsmith check` and `kernelsmith bench`: the verdict on kernels that exist, without any model."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelsmith.commands import options
+from kernelsmith.commands.common import EXIT_NO, operator_ref, print_lines, print_record
+
+if TYPE_CHECKING:
+    from kernelsmith.config import Settings
+    from kernelsmith.model import Level, OperatorRef
+    from kernelsmith.records import KernelReport
+
+FULL_SECONDS = 600.0
+"""Wall limit of a full check."""
+
+
+class CheckLevel(StrEnum):
+    QUICK = "quick"
+    FULL = "full"
+
+
+def check(
+    kernel: Annotated[Path, typer.Argument(metavar="KERNEL", help="Kernel file; - is standard input.")],
+    operator: options.Operator,
+    level: Annotated[CheckLevel, typer.Option("--level", help="How many cases.")] = CheckLevel.QUICK,
+    device: options.Device = None,
+    overrides: options.Overrides = None,
+    max_bytes: options.MaxBytes = None,
+    seed: options.Seed = None,
+    unsafe: options.Unsafe = False,
+    targets: options.Targets = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Is this kernel right? Exit code 0: it passed; 1: it did not, and why; 2: could not answer."""
+    from kernelsmith import config
+    from kernelsmith.model import Level
+
+    settings = config.load({"device": device, "unsafe": unsafe or None, "targets": targets})
+    ref = operator_ref(operator, overrides, max_bytes)
+    (report,) = _judge((kernel,), ref, settings, level=Level(level), seed=seed, bench=False)
+    _show((report,), json=json, quiet=quiet)
+    raise typer.Exit(0 if report.outcome == "passed" else EXIT_NO)
+
+
+def bench(
+    kernels: Annotated[list[Path], typer.Argument(metavar="KERNEL...", help="Kernel files; - is standard input.")],
+    operator: options.Operator,
+    fail_under: Annotated[
+        float | None, typer.Option("--fail-under", metavar="X", help="Exit 1 unless proven at least X times as fast.")
+    ] = None,
+    device: options.Device = None,
+    overrides: options.Overrides = None,
+    max_bytes: options.MaxBytes = None,
+    seed: options.Seed = None,
+    unsafe: options.Unsafe = False,
+    targets: options.Targets = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """How fast are these kernels, against eager, torch.compile and the baseline? Each is checked first.
+
+    Exit code 0: all passed (and, with --fail-under, the lower end of the speed-up's interval reaches X); 1: not; 2:
+    could not answer.
+    """
+    from kernelsmith import config
+    from kernelsmith.model import Level
+
+    settings = config.load({"device": device, "unsafe": unsafe or None, "targets": targets})
+    ref = operator_ref(operator, overrides, max_bytes)
+    reports = _judge(tuple(kernels), ref, settings, level=Level.QUICK, seed=seed, bench=True)
+    _show(reports, json=json, quiet=quiet)
+    raise typer.Exit(0 if all(_fast_enough(report, fail_under) for report in reports) else EXIT_NO)
+
+
+def _judge(
+    kernels: tuple[Path, ...], ref: OperatorRef, settings: Settings, *, level: Level, seed: int | None, bench: bool
+) -> tuple[KernelReport, ...]:
+    from kernelsmith.model import Job
+    from kernelsmith.records import KernelReport
+    from kernelsmith.session import executor_for, read_text
+
+    sources = {str(path): read_text(path, "kernel") for path in kernels}
+    seed = secrets.randbits(31) if seed is None else seed
+    reports = []
+    with executor_for(settings.device, settings) as (target, executor):
+        for path, source in sources.items():
+            job = Job(operator=ref, target=target.name, source=source, level=level, seed=seed, bench=bench)
+            if level == "full":
+                job = job.model_copy(update={"seconds": FULL_SECONDS})
+            report = KernelReport.of(path, executor.evaluate(job))
+            again = _reproduce(path, ref, target.name, level, seed)
+            reports.append(report if report.outcome == "passed" else report.model_copy(update={"reproduce": again}))
+    return tuple(reports)
+
+
+def _reproduce(kernel: str, ref: OperatorRef, target: str, level: Level, seed: int) -> str:
+    """A command line that shows the same verdict."""
+    words = ["kernelsmith", "check", kernel, "--op", ref.path, "--device", target]
+    for name, value in ref.overrides.items():
+        words += ["--set", f"{name}={value}"]
+    words += ["--max-bytes", str(ref.max_bytes)] if ref.max_bytes is not None else []
+    return shlex.join([*words, "--level", level.value, "--seed", str(seed)])
+
+
+def _fast_enough(report: KernelReport, least: float | None) -> bool:
+    from kernelsmith.model import Evaluation
+
+    if report.outcome != "passed":
+        return False
+    if least is None:
+        return True
+    measured = Evaluation(outcome=report.outcome, stage=report.stage, timings=report.timings)
+    return measured.score_ci95 is not None and measured.score_ci95[0] >= least
+
+
+def _show(reports: tuple[KernelReport, ...], *, json: bool, quiet: bool) -> None:
+    from kernelsmith.records import KernelReports
+    from kernelsmith.render import kernel_lines
+
+    if json:
+        print_record(reports[0] if len(reports) == 1 else KernelReports(kernels=reports))
+    elif not quiet:
+        print_lines(line for report in reports for line in kernel_lines(report))

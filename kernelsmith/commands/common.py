@@ -1,0 +1,90 @@
+"""What every command needs: JSON on stdout, files and values from flags, and the first Ctrl-C as a flag."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from kernelsmith.errors import UsageError
+
+if TYPE_CHECKING:
+    from kernelsmith.model import Frozen, OperatorRef, Scalar
+
+EXIT_NO = 1
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+_SIZES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def print_record(record: Frozen) -> None:
+    """One record as one line of JSON."""
+    sys.stdout.write(record.model_dump_json() + "\n")
+    sys.stdout.flush()
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    sys.stdout.write("".join(line + "\n" for line in lines))
+    sys.stdout.flush()
+
+
+def operator_ref(path: Path, overrides: Sequence[str] | None, max_bytes: str | None) -> OperatorRef:
+    """The operator that flags name; raises UsageError if the file is missing or a value cannot be read."""
+    from kernelsmith.model import OperatorRef
+
+    if not path.is_file():
+        raise UsageError(f"operator file {path}: no such file", "give the path of an operator or KernelBench file")
+    return OperatorRef(
+        path=str(path.resolve()),
+        overrides=dict(_override(text) for text in overrides or ()),
+        max_bytes=None if max_bytes is None else _size(max_bytes),
+    )
+
+
+def _override(text: str) -> tuple[str, Scalar]:
+    import ast
+
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise UsageError(f"--set {text}: not NAME=VALUE", "for example --set batch_size=4")
+    try:
+        parsed = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        parsed = value
+    if not isinstance(parsed, bool | int | float | str):
+        raise UsageError(f"--set {text}: a {type(parsed).__name__} is no constant", "give a number or a text")
+    return name, parsed
+
+
+def _size(text: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if match is None or float(match[1]) <= 0:
+        raise UsageError(f"--max-bytes {text}: not a size", "write 500000, 64M or 2G")
+    return int(float(match[1]) * _SIZES[match[2].upper()])
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C (or SIGTERM) sets; the second ends the process as it would have at first."""
+    event = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def first(number: int, frame: FrameType | None) -> None:
+        event.set()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    for number in before:
+        signal.signal(number, first)
+    try:
+        yield event
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

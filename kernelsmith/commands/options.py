@@ -1,0 +1,39 @@
+"""Flags that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Device = Annotated[str | None, typer.Option("--device", help="A target's name or a torch device type.")]
+Operator = Annotated[Path, typer.Option("--op", help="Operator file or KernelBench problem.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Replace a module constant of a KernelBench problem."),
+]
+MaxBytes = Annotated[
+    str | None,
+    typer.Option("--max-bytes", metavar="SIZE", help="Shrink a KernelBench problem until its inputs fit (64M, 2G)."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Of the inputs; by default another every time.")]
+Unsafe = Annotated[
+    bool, typer.Option("--unsafe", help="Run kernels without confinement where this machine cannot confine them.")
+]
+Width = Annotated[int | None, typer.Option("--width", min=1, help="Trials in flight.")]
+Models = Annotated[
+    list[str] | None,
+    typer.Option("--model", metavar="SPEC", help="offline, openai:MODEL, anthropic:MODEL, command:CMD, replay:PATH."),
+]
+MaxTrials = Annotated[int | None, typer.Option("--max-trials", min=1, help="Stop after so many proposals.")]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", min=1, help="Stop before so many tokens are used.")]
+MaxUsd = Annotated[str | None, typer.Option("--max-usd", metavar="DOLLARS", help="Never spend more than this.")]
+MaxTime = Annotated[str | None, typer.Option("--max-time", metavar="TIME", help="Stop after 90s, 5m, 1h30m.")]
+Goal = Annotated[float | None, typer.Option("--goal", help="Stop once a kernel is proven this many times faster.")]
+Runs = Annotated[Path | None, typer.Option("--runs", metavar="DIR", help="Folder of the store.")]
+Prompts = Annotated[Path | None, typer.Option("--prompts", metavar="DIR", help="Prompt files to use first.")]
+Targets = Annotated[Path | None, typer.Option("--targets", metavar="DIR", help="Target files to use first.")]
+Json = Annotated[bool, typer.Option("--json", help="Print records as JSON and nothing else on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tracebacks of unexpected errors.")]

@@ -1,0 +1,93 @@
+"""`kernelsmith tune OP`: search for a faster kernel under a budget, or go on with a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelsmith.commands import options
+from kernelsmith.commands.common import interruptible, operator_ref, print_lines
+from kernelsmith.errors import UsageError
+
+
+def tune(
+    operator: Annotated[Path | None, typer.Argument(metavar="OP", help="Operator file or KernelBench problem.")] = None,
+    device: options.Device = None,
+    model: options.Models = None,
+    start: Annotated[Path | None, typer.Option("--start", metavar="KERNEL", help="Begin from this kernel.")] = None,
+    hint: Annotated[Path | None, typer.Option("--hint", metavar="FILE", help="Text for every prompt.")] = None,
+    max_trials: options.MaxTrials = None,
+    max_tokens: options.MaxTokens = None,
+    max_usd: options.MaxUsd = None,
+    max_time: options.MaxTime = None,
+    goal: options.Goal = None,
+    width: options.Width = None,
+    seed: options.Seed = None,
+    overrides: options.Overrides = None,
+    max_bytes: options.MaxBytes = None,
+    resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
+    print_prompt: Annotated[bool, typer.Option("--print-prompt", help="Print the first prompt; ask nobody.")] = False,
+    unsafe: options.Unsafe = False,
+    runs: options.Runs = None,
+    prompts: options.Prompts = None,
+    targets: options.Targets = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> None:
+    """Search for a faster kernel until the budget stops it.
+
+    Exit code 0: a correct kernel, measured faster than the best baseline (and the goal met); 1: none; 2: could not
+    answer; 130: interrupted, and --resume goes on. Without any limit, a run takes ten minutes.
+    """
+    from kernelsmith import config, live, session
+
+    flags = {
+        "device": device,
+        "model": model,
+        "max_trials": max_trials,
+        "max_tokens": max_tokens,
+        "max_usd": max_usd,
+        "max_time": max_time,
+        "goal": goal,
+        "width": width,
+        "unsafe": unsafe or None,
+        "runs": runs,
+        "prompts": prompts,
+        "targets": targets,
+    }
+    settings = config.load(flags)
+    if resume is not None:
+        fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed}
+        _refuse_with_resume(fixed | {"print_prompt": print_prompt})
+        with interruptible() as event, live.view(json=json, quiet=quiet) as view:
+            result = session.resume(
+                resume, settings, config.limits(flags), tuple(model or ()), session.Listener(view, event)
+            )
+        raise typer.Exit(result.exit_code)
+    if operator is None:
+        raise UsageError("no operator file given", "kernelsmith tune OP, or kernelsmith tune --resume RUN")
+    order = session.Order(
+        operator=operator_ref(operator, overrides, max_bytes),
+        settings=settings,
+        seed=seed,
+        start=session.read_text(start, "--start") if start else "",
+        hint=session.read_text(hint, "--hint") if hint else "",
+    )
+    if print_prompt:
+        prompt = session.first_prompt(order)
+        print_lines([prompt.model_dump_json()] if json else [prompt.system, "", prompt.user])
+        return
+    with interruptible() as event, live.view(json=json, quiet=quiet) as view:
+        result = session.start(order, session.Listener(view, event))
+    raise typer.Exit(result.exit_code)
+
+
+def _refuse_with_resume(given: Mapping[str, object]) -> None:
+    for name, value in given.items():
+        if value not in (None, False):
+            flag = "an operator file" if name == "operator" else f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} cannot be given with --resume", "a run keeps all but its limits and models")

@@ -1,0 +1,191 @@
+"""How records look to a person: plain text made of records, safe to print whatever a model wrote.
+
+Invariant: no text that a model or a kernel produced reaches a terminal with control characters in it. Used by the
+commands and the live view. Rich is imported only where something is drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kernelsmith.model import Budget, Spent, Timing
+from kernelsmith.records import (
+    BatchItem,
+    BatchResult,
+    CallEnded,
+    CallStarted,
+    JudgingStarted,
+    KernelReport,
+    Notice,
+    TrialJudged,
+    TuneRecord,
+    TuneResult,
+    TuneStarted,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -~])?")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """Without terminal escapes, control characters (but newline and tab) and marks that reorder text."""
+    return _CONTROLS.sub("", _ESCAPES.sub("", text))
+
+
+def line(text: str, limit: int = 160) -> str:
+    """Clean, on one line, cut."""
+    flat = " ".join(clean(text).split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def error_console() -> Console:
+    """For everything that is no data. Rich honours NO_COLOR by itself."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def factor(score: float | None, interval: tuple[float, float] | None = None) -> str:
+    if score is None:
+        return "-"
+    return f"{score:.2f}x" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")
+
+
+def duration(seconds: float) -> str:
+    whole = int(seconds)
+    return f"{seconds:.1f}s" if whole < 10 else f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
+
+
+def spending(spent: Spent, budget: Budget) -> str:
+    """What is spent, of what: `12/50 trials · 3m20s/10m00s · 41k tokens · $0.31/$2`."""
+
+    def of(used: str, limit: str | None) -> str:
+        return used if limit is None else f"{used}/{limit}"
+
+    most = budget.max_seconds
+    parts = [
+        of(str(spent.trials), None if budget.max_trials is None else str(budget.max_trials)) + " trials",
+        of(duration(spent.seconds), None if most is None else duration(most)),
+    ]
+    tokens, usd = spent.usage.tokens + spent.reserved_tokens, spent.usage.usd + spent.reserved_usd
+    if tokens or budget.max_tokens:
+        parts.append(of(f"{tokens:,}", f"{budget.max_tokens:,}" if budget.max_tokens else None) + " tokens")
+    if usd or budget.max_usd:
+        parts.append(of(f"${usd:.4f}", f"${budget.max_usd}" if budget.max_usd else None))
+    return " · ".join(parts)
+
+
+# ---------------------------------------------------------------- the loop, line by line
+
+
+def tune_line(record: TuneRecord) -> str | None:
+    """One plain line per record worth one; None for the rest. The result has lines of its own."""
+    match record:
+        case TuneStarted():
+            notes = "".join(f"\nnote: {line(note)}" for note in record.notes)
+            verb = "resuming" if record.resumed else "tuning"
+            models = ", ".join(record.models)
+            return f"run {record.run}: {verb} {record.operator} on {record.target} with {line(models)}{notes}"
+        case TrialJudged():
+            return judged_line(record)
+        case CallEnded() if record.status in ("failed", "lost"):
+            return f"trial {record.trial}: call {record.status}: {line(record.message, 300)}"
+        case Notice():
+            return f"note: {line(record.message, 400)}"
+        case CallEnded() | CallStarted() | JudgingStarted() | TuneResult():
+            return None
+
+
+def judged_line(record: TrialJudged) -> str:
+    head = f"trial {record.trial} ({line(record.origin, 40)}): {record.outcome}"
+    head = f"{head}, full check" if record.level == "full" else head
+    if record.score is not None:
+        head += f", {factor(record.score, record.score_ci95)}" + (", best so far" if record.best else "")
+    if record.repeats:
+        head += f" (the same text as trial {record.repeats})"
+    elif record.message:
+        head += f": {line(record.message)}"
+    return head
+
+
+def result_lines(result: TuneResult) -> list[str]:
+    """The last words of a run: kernel, speed-ups per workload, why it stopped, what next."""
+    lines = [f"run {result.run}: stopped ({result.stop.value}) after {spending(result.spent, result.budget)}"]
+    if result.message:
+        lines.append(line(result.message, 400))
+    if result.outcomes:
+        lines.append("outcomes: " + ", ".join(f"{count} {name}" for name, count in result.outcomes.items()))
+    winner = result.winner
+    if winner is None:
+        lines.append("no correct kernel was measured")
+    else:
+        kind = "best kernel" if winner.rechecked else "best kernel so far, not re-checked"
+        lines.append(f"{kind}: {winner.kernel} (trial {winner.trial}, {line(winner.origin, 60)})")
+        lines += timing_lines(winner.timings)
+        speed = ", ".join(f"{factor(value)} {name}" for name, value in winner.speedup.items())
+        against = "faster than" if winner.faster else "not proven faster than"
+        lines.append(f"overall: {speed}; {against} the best baseline {factor(winner.score, winner.score_ci95)}")
+    if result.goal is not None:
+        lines.append(f"goal {factor(result.goal)}: {'met' if result.goal_met else 'not met'}")
+    return [*lines, f"next: {result.next}"]
+
+
+def timing_lines(timings: Iterable[Timing]) -> list[str]:
+    lines = []
+    for timing in timings:
+        against = ", ".join(
+            f"{factor(value, timing.speedup_ci95.get(name))} {name} ({timing.baselines[name]:.4g} ms)"
+            for name, value in timing.speedup.items()
+        )
+        host = f" + {timing.host_us:.0f} us host"
+        lines.append(f"  {timing.workload.label}: {timing.median_ms:.4g} ms{host}; {against}; {timing.verdict.value}")
+    return lines
+
+
+# ---------------------------------------------------------------- check, bench, batch
+
+
+def kernel_lines(report: KernelReport) -> list[str]:
+    """A verdict for a person."""
+    lines = [f"{report.kernel}: {report.outcome.value}" + (f" at {report.stage.value}" if report.message else "")]
+    if report.message:
+        lines += ["  " + text for text in clean(report.message).splitlines()]
+    if report.where:
+        lines.append(f"  at {line(report.where.describe(), 300)}")
+    if report.mismatch:
+        m = report.mismatch
+        lines.append(
+            f"  output {m.output}{list(m.index)}: got {m.got}, expected {m.expected} (bound {m.bound:.3g}); "
+            f"{m.count} of {m.total} elements are wrong"
+        )
+    if report.outcome == "passed":
+        lines.append(f"  {report.cases} cases")
+    lines += timing_lines(report.timings)
+    lines += [f"  note: {line(note, 300)}" for note in report.notes]
+    return lines + ([f"  reproduce: {clean(report.reproduce)}"] if report.reproduce else [])
+
+
+def batch_lines(items: Sequence[BatchItem], result: BatchResult) -> list[str]:
+    """The summary table, aligned."""
+    rows = [("item", "answer", "speed-up", "wanted", "stop", "run")]
+    for item in items:
+        speed = factor(item.score, item.score_ci95)
+        stop = item.stop.value if item.stop else "-"
+        rows.append((item.name, "ok" if item.ok else "NO", speed, factor(item.wanted), stop, item.run or "-"))
+    lines = table(rows)
+    lines += [f"{item.name}: {line(item.message, 300)}" for item in items if item.message]
+    return [*lines, f"{result.ok} of {result.items} items are ok; {spending(result.spent, Budget())}"]
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as their widest cell."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,65 @@
+"""From the store to one record per run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from kernelsmith.briefing import ranking
+from kernelsmith.records import Reports, RunReport, WorkloadBest
+from kernelsmith.runs import CallStatus, Run, RunStatus, TrialRecord, spent
+from kernelsmith.store import Store
+
+
+def summarise(store: Store, runs: Iterable[Run]) -> Reports:
+    """In the order given."""
+    return Reports(runs=tuple(_report(store, run) for run in runs))
+
+
+def _report(store: Store, run: Run) -> RunReport:
+    calls, trials = store.calls(run), store.trials(run)
+    ranked = ranking(trials)
+    chosen = next((t for t in trials if t.number == run.winner), ranked[0] if ranked else None)
+    evaluation = chosen.evaluation if chosen else None
+    return RunReport(
+        run=run.id,
+        created=run.created,
+        operator=run.spec.info.name,
+        target=run.spec.target,
+        models=run.spec.models,
+        status=_status(store, run),
+        stop=run.stop.value if run.stop else "",
+        trials=len(trials),
+        outcomes=dict(sorted(Counter(t.evaluation.outcome.value for t in trials if t.evaluation).items())),
+        calls_lost=sum(call.status is CallStatus.LOST for call in calls),
+        winner=run.winner,
+        score=evaluation.score if evaluation else None,
+        score_ci95=evaluation.score_ci95 if evaluation else None,
+        faster=evaluation is not None and evaluation.faster,
+        rechecked=chosen is not None and chosen.rechecked,
+        workloads=_workloads(chosen),
+        spent=spent(calls, trials, run.seconds),
+        folder=str(store.folder_of(run).path),
+    )
+
+
+def _status(store: Store, run: Run) -> str:
+    """A run that says it is running, and that no process holds, was killed."""
+    if run.status is RunStatus.RUNNING and not store.held(run):
+        return "killed"
+    return run.status.value
+
+
+def _workloads(trial: TrialRecord | None) -> tuple[WorkloadBest, ...]:
+    if trial is None or trial.evaluation is None:
+        return ()
+    return tuple(
+        WorkloadBest(
+            workload=t.workload.label,
+            median_ms=t.median_ms,
+            baselines=t.baselines,
+            speedup=t.speedup,
+            verdict=t.verdict.value,
+        )
+        for t in trial.evaluation.timings
+    )

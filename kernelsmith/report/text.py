@@ -1,0 +1,120 @@
+"""Reports as text: aligned tables for a terminal, Markdown, and CSV with one row per run and workload."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+
+from kernelsmith.model import Budget
+from kernelsmith.records import Reports, RunReport
+from kernelsmith.render import clean, duration, factor, line, spending, table
+
+_HEAD = ("run", "operator", "target", "status", "trials", "best", "time", "spent")
+
+
+def overview(reports: Reports) -> list[str]:
+    """One line per run."""
+    if not reports.runs:
+        return ["no runs"]
+    return table([_HEAD, *(_row(report) for report in reports.runs)])
+
+
+def plain(reports: Reports) -> str:
+    """The overview, then each run's outcomes and times."""
+    lines = overview(reports)
+    for report in reports.runs:
+        lines += ["", f"{report.run}: {report.operator} on {report.target}, {report.status} {report.stop}".rstrip()]
+        lines += [f"  models: {line(', '.join(report.models))}", f"  outcomes: {_counts(report.outcomes)}"]
+        lines += [f"  spent: {spending(report.spent, Budget())}" + _lost(report)]
+        lines += [f"  best: {_best(report)}"]
+        if report.workloads:
+            lines += ["    " + text for text in table([("workload", "ms", "speed-ups", "verdict"), *_times(report)])]
+        lines += [f"  folder: {report.folder}"]
+    return "\n".join(lines) + "\n"
+
+
+def markdown(reports: Reports) -> str:
+    """The same for a page: cells are escaped."""
+    lines = ["# kernelsmith report", "", *_md_table([_HEAD, *(_row(report) for report in reports.runs)])]
+    for report in reports.runs:
+        lines += [
+            "",
+            f"## {_cell(report.run)}",
+            "",
+            f"- outcomes: {_counts(report.outcomes)}",
+            f"- best: {_best(report)}",
+        ]
+        lines += [f"- spent: {_cell(spending(report.spent, Budget()))}{_lost(report)}"]
+        if report.workloads:
+            lines += ["", *_md_table([("workload", "ms", "speed-ups", "verdict"), *_times(report)])]
+    return "\n".join(lines) + "\n"
+
+
+_RUN_COLUMNS = ("run", "created", "operator", "target", "status", "stop", "trials")
+_BEST_COLUMNS = ("passed", "winner", "score", "score_low", "score_high", "rechecked", "seconds", "tokens", "usd")
+_TIME_COLUMNS = ("workload", "median_ms", "baselines", "speedup", "verdict")
+
+
+def csv_text(reports: Reports) -> str:
+    """One row per run and workload of its best kernel; a run without one has a single row."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*_RUN_COLUMNS, *_BEST_COLUMNS, *_TIME_COLUMNS])
+    for report in reports.runs:
+        low, high = report.score_ci95 or ("", "")
+        run = [
+            *(report.run, report.created, report.operator, report.target, report.status, report.stop, report.trials),
+            *(report.outcomes.get("passed", 0), report.winner, report.score, low, high, report.rechecked),
+            *(round(report.spent.seconds, 3), report.spent.usage.tokens, report.spent.usage.usd),
+        ]
+        for best in report.workloads:
+            times = [best.workload, best.median_ms, _pairs(best.baselines), _pairs(best.speedup), best.verdict]
+            writer.writerow([*run, *times])
+        if not report.workloads:
+            writer.writerow([*run, *[""] * len(_TIME_COLUMNS)])
+    return out.getvalue()
+
+
+def _row(report: RunReport) -> tuple[str, ...]:
+    usd = f"${report.spent.usage.usd:.4f}" if report.spent.usage.usd else "-"
+    checked = report.rechecked or report.score is None
+    best = factor(report.score, report.score_ci95) + ("" if checked else " (not re-checked)")
+    seconds = duration(report.spent.seconds)
+    return report.run, report.operator, report.target, report.status, str(report.trials), best, seconds, usd
+
+
+def _best(report: RunReport) -> str:
+    if report.score is None:
+        return "none"
+    against = "faster than" if report.faster else "not proven faster than"
+    return f"{factor(report.score, report.score_ci95)}, {against} the best baseline"
+
+
+def _times(report: RunReport) -> list[tuple[str, str, str, str]]:
+    return [(b.workload, f"{b.median_ms:.4g}", _pairs(b.speedup), b.verdict) for b in report.workloads]
+
+
+def _pairs(values: Mapping[str, float]) -> str:
+    return " ".join(f"{name}={value:.4g}" for name, value in values.items())
+
+
+def _counts(outcomes: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in outcomes.items()) or "none"
+
+
+def _lost(report: RunReport) -> str:
+    return f" ({report.calls_lost} calls lost, charged at their reservation)" if report.calls_lost else ""
+
+
+def _md_table(rows: list[tuple[str, ...]]) -> list[str]:
+    head, *body = rows
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return lines + ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in body]
+
+
+def _cell(text: str) -> str:
+    escaped = clean(text)
+    for character in "\\|`*_<>[]$":
+        escaped = escaped.replace(character, "\\" + character)
+    return escaped.replace("\n", " ")

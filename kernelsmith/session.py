@@ -1,0 +1,156 @@
+"""From what a user asks for to a run that is being tuned: target, judge, proposers and store put together.
+
+Called by the commands and by batch.py; the loop itself (tune.py) knows none of this.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelsmith import prompts, targets
+from kernelsmith.briefing import brief
+from kernelsmith.config import Settings, installed_versions
+from kernelsmith.errors import OperatorError, UsageError
+from kernelsmith.execute import Executor
+from kernelsmith.model import Brief, Budget, Frozen, OperatorInfo, OperatorRef, Prompt, Spent
+from kernelsmith.propose import Proposer, specs
+from kernelsmith.records import TuneRecord, TuneResult
+from kernelsmith.runs import RunSpec, RunStatus
+from kernelsmith.store import Store
+from kernelsmith.tune import Tools, tune
+
+
+class Order(Frozen):
+    """What one run is asked to do; `settings` brings device, models, limits and folders."""
+
+    operator: OperatorRef
+    settings: Settings
+    seed: int | None = None
+    start: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who hears of a run, and who may interrupt it."""
+
+    emit: Callable[[TuneRecord], None]
+    interrupted: threading.Event
+
+
+@contextmanager
+def executor_for(device: str, settings: Settings) -> Iterator[tuple[targets.Target, Executor]]:
+    """The target that `device` names and a judge for it, stopped at the end."""
+    from kernelsmith.execute.local import LocalExecutor
+
+    target = targets.resolve(device, settings.targets)
+    executor = LocalExecutor(target.name, width=settings.width, unsafe=settings.unsafe)
+    try:
+        yield target, executor
+    finally:
+        executor.close()
+
+
+def start(order: Order, listener: Listener) -> TuneResult:
+    """Tune an operator from the beginning."""
+    settings = order.settings
+    seed = secrets.randbits(31) if order.seed is None else order.seed
+    proposers = _proposers(settings.model, settings.budget(), seed)
+    with Store.open(settings.runs) as store, executor_for(settings.device, settings) as (target, executor):
+        spec = _spec(order, target.name, executor.describe(order.operator), seed)
+        run = store.create(spec)
+        return tune(run, _tools(settings, store, executor, proposers, target, listener))
+
+
+def resume(prefix: str, settings: Settings, limits: Budget, models: tuple[str, ...], listener: Listener) -> TuneResult:
+    """Go on with a run. `limits` given anew replace the old ones; `models` too, unless empty."""
+    with Store.open(settings.runs, create=False) as store:
+        run = store.find(prefix)
+        store.lock(run)
+        given = {name: value for name, value in limits if value is not None}
+        spec = run.spec.model_copy(
+            update={
+                "budget": run.spec.budget.model_copy(update=given),
+                "models": models or run.spec.models,
+                "width": settings.width,
+            }
+        )
+        proposers = _proposers(spec.models, spec.budget, spec.seed)
+        with executor_for(spec.target, settings) as (target, executor):
+            if executor.describe(spec.operator).digest != spec.info.digest:
+                raise OperatorError(
+                    f"has changed since run {run.id} began",
+                    "its verdicts are about the old text: start a new run, or put the file back",
+                    file=spec.operator.path,
+                )
+            run = store.update(run.model_copy(update={"spec": spec, "status": RunStatus.RUNNING, "stop": None}))
+            tools = _tools(settings, store, executor, proposers, target, listener)
+            return tune(run, tools, resumed=True)
+
+
+def first_prompt(order: Order) -> Prompt:
+    """What the first call of a new run would send, to the letter; no model is asked."""
+    with executor_for(order.settings.device, order.settings) as (target, executor):
+        spec = _spec(order, target.name, executor.describe(order.operator), seed=0)
+        seeds = executor.seeds(order.operator)
+        facts = targets.facts(target, order.settings.prompts)
+    return _render(order.settings)(brief(spec, facts, (), Spent(), number=1, repair=None, seeds=seeds))
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a file the user named; `-` is standard input."""
+    import sys
+
+    try:
+        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise UsageError(f"{what} {path}: {reason}", "give the path of a readable text file") from error
+
+
+def _spec(order: Order, target: str, info: OperatorInfo, seed: int) -> RunSpec:
+    return RunSpec(
+        operator=order.operator,
+        info=info,
+        target=target,
+        models=order.settings.model,
+        budget=order.settings.budget(),
+        width=order.settings.width,
+        seed=seed,
+        start=order.start,
+        hint=order.hint,
+        versions=installed_versions(),
+    )
+
+
+def _proposers(models: tuple[str, ...], limits: Budget, seed: int) -> tuple[Proposer, ...]:
+    dollars = limits.max_usd is not None
+    return tuple(specs.make(spec, seed=seed, dollars=dollars) for spec in models)
+
+
+def _render(settings: Settings) -> Callable[[Brief], Prompt]:
+    return lambda told: prompts.render(told, settings.prompts)
+
+
+def _tools(
+    settings: Settings,
+    store: Store,
+    executor: Executor,
+    proposers: tuple[Proposer, ...],
+    target: targets.Target,
+    listener: Listener,
+) -> Tools:
+    return Tools(
+        store=store,
+        executor=executor,
+        proposers=proposers,
+        target=targets.facts(target, settings.prompts),
+        render=_render(settings),
+        emit=listener.emit,
+        interrupted=listener.interrupted,
+    )
