@@ -6,6 +6,8 @@ exactly one concrete subclass of BaseBackend. Works with Triton 3.6 to 3.9 from 
 
 from __future__ import annotations
 
+from kernelsmith.triton_cpu import triton_first  # noqa: F401  # isort: skip
+
 import functools
 import hashlib
 from collections.abc import Callable

@@ -6,6 +6,8 @@ exactly one concrete subclass of DriverBase. torch is imported inside methods on
 
 from __future__ import annotations
 
+from kernelsmith.triton_cpu import triton_first  # noqa: F401  # isort: skip
+
 import _ctypes
 import ctypes
 import os

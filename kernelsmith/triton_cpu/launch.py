@@ -31,7 +31,7 @@ _ENTRY = "kernelsmith_run"
 
 
 def pack_slot(kind: str, value: int | float) -> bytes:
-    """One argument as 8 bytes. `kind` is its TTIR type (`!tt.ptr<f32>`, `i32`, `f32`, ...); integers wrap."""
+    """One argument as 8 bytes. `kind` is its type (`*f32`, `i32`, `f32`, ...); integers wrap."""
     if kind == "bf16":
         return _bf16_bits(float(value)).to_bytes(8, "little")
     code = _FLOAT_CODES.get(kind)
@@ -54,7 +54,7 @@ def _bf16_bits(value: float) -> int:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel mapped into this process. `arguments` are the TTIR types of its slots, in order."""
+    """A kernel mapped into this process. `arguments` are the types of its slots, in order (`*f32`, `i32`, ...)."""
 
     name: str
     arguments: tuple[str, ...]
@@ -108,7 +108,7 @@ def build_ttir(ttir: str, isa: Isa, *, fp_fusion: bool, checked: bool) -> Binary
 
     kernel = codegen.generate(ttir, fp_fusion=fp_fusion, checked=checked, isa=isa)
     code = build.compile_shared(kernel.source, isa, fp_fusion=fp_fusion)
-    return Binary(kernel.name, tuple(kernel.arguments), kernel.scratch_bytes, code)
+    return Binary(kernel.name, tuple(map(str, kernel.arguments)), kernel.scratch_bytes, code)
 
 
 @functools.cache

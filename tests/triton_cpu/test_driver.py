@@ -7,6 +7,8 @@ argument, so that a test sees exactly what a kernel would.
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -260,10 +262,17 @@ def test_active_reads_any_version_text(monkeypatch: pytest.MonkeyPatch, version:
     assert CPUDriver.is_active()
 
 
-def test_plugin_modules_import_neither_torch_nor_numpy() -> None:
-    import subprocess
-    import sys
+@pytest.mark.parametrize("module", ["compiler", "driver"])
+def test_either_module_may_be_imported_before_triton(module: str) -> None:
+    program = (
+        f"import sys; from kernelsmith.triton_cpu import {module} as first; from triton.backends import backends;"
+        f"assert sys.modules[first.__name__] is first; print(backends['cpu'].{module}.__module__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"kernelsmith.triton_cpu.{module}"
 
+
+def test_plugin_modules_import_neither_torch_nor_numpy() -> None:
     program = (
         "import sys, triton.backends, kernelsmith.triton_cpu.compiler, kernelsmith.triton_cpu.driver;"
         "print([m for m in ('torch', 'numpy', 'pydantic') if m in sys.modules])"

@@ -30,7 +30,7 @@ def kernel(source: str, arguments: tuple[str, ...], scratch_bytes: int = 0) -> l
 
 @pytest.fixture(scope="module")
 def count() -> launch.Kernel:
-    return kernel(COUNT, ("!tt.ptr<i32>", "i32"))
+    return kernel(COUNT, ("*i32", "i32"))
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_grid_is_linear_with_x_fastest_and_passed_on() -> None:
     where = kernel(
         f"{HEAD} {{ for (long p = lo; p < hi; p++)"
         "((long *)args[0])[p] = p % grid[0] + 100 * (p / grid[0] % grid[1]) + 10000 * (p / grid[0] / grid[1]); }",
-        ("!tt.ptr<i64>",),
+        ("*i64",),
     )
     seen = np.zeros((4, 3, 5), dtype=np.int64)
     where.launch((5, 3, 4), [seen.ctypes.data])
@@ -80,7 +80,7 @@ def test_a_grid_beyond_64_bits_is_an_error(count: launch.Kernel) -> None:
 
 
 def test_wrong_number_of_arguments_names_them(count: launch.Kernel) -> None:
-    with pytest.raises(UsageError, match=r"takes 2 arguments \(!tt\.ptr<i32>, i32\), got 1"):
+    with pytest.raises(UsageError, match=r"takes 2 arguments \(\*i32, i32\), got 1"):
         count.launch((1, 1, 1), [0])
 
 
@@ -91,7 +91,7 @@ def test_each_thread_has_aligned_scratch_of_its_own() -> None:
         f"for (long i = 0; i < {size} / 8; i++) s[i] = p;"
         f"long bad = (long)scratch % 64; for (long i = 0; i < {size} / 8; i++) bad += s[i] != p;"
         "((long *)args[0])[p] = bad; } }",
-        ("!tt.ptr<i64>",),
+        ("*i64",),
         scratch_bytes=size,
     )
     bad = np.ones(64, dtype=np.int64)
@@ -100,7 +100,7 @@ def test_each_thread_has_aligned_scratch_of_its_own() -> None:
 
 
 def test_scratch_beyond_memory_is_an_error() -> None:
-    huge = kernel(COUNT, ("!tt.ptr<i32>", "i32"), scratch_bytes=1 << 60)
+    huge = kernel(COUNT, ("*i32", "i32"), scratch_bytes=1 << 60)
     hits = np.zeros(8, dtype=np.int32)
     with pytest.raises(InfrastructureError, match="scratch"):
         huge.launch((8, 1, 1), [hits.ctypes.data, 1])
@@ -156,7 +156,7 @@ def test_loading_the_pool_starts_no_thread() -> None:
 
 def test_thread_count_limits_the_threads() -> None:
     cpu.set_num_threads(1)
-    ids = kernel(f"{HEAD} {{ ((char **)args[0])[lo] = (char *)&lo; }}", ("!tt.ptr<i64>",))
+    ids = kernel(f"{HEAD} {{ ((char **)args[0])[lo] = (char *)&lo; }}", ("*i64",))
     seen = np.zeros(1000, dtype=np.int64)
     ids.launch((1000, 1, 1), [seen.ctypes.data])
     assert np.flatnonzero(seen).tolist() == [0], "one thread takes the whole grid in one call"
@@ -201,7 +201,7 @@ def test_a_cache_folder_that_others_can_write_to_is_not_used(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("kind", "value", "expected"),
     [
-        ("!tt.ptr<f32>", 0x7FFF12345678, 0x7FFF12345678),
+        ("*f32", 0x7FFF12345678, 0x7FFF12345678),
         ("i1", True, 1),
         ("i8", -1, 0xFF),
         ("i16", -2, 0xFFFE),
