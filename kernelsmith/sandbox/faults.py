@@ -6,6 +6,7 @@ and host function, and for compilations that they start.
 
 from __future__ import annotations
 
+import linecache
 import traceback
 from types import TracebackType
 
@@ -70,23 +71,18 @@ def _innermost(error: BaseException) -> BaseException:
 def _line(error: BaseException, source_file: str) -> int | None:
     if isinstance(error, SyntaxError):
         return error.lineno
-    inner = _innermost(error)
-    node = getattr(inner, "node", None)
-    begin = _kernel_begin(inner.__traceback__, source_file)
-    if begin is not None and node is not None and hasattr(node, "lineno"):
-        return begin + int(node.lineno) - 1
+    if (line := _kernel_line(_innermost(error), source_file)) is not None:
+        return line
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == source_file]
     return lines[-1] if lines else None
 
 
-def _kernel_begin(trace: TracebackType | None, source_file: str) -> int | None:
-    """Line of the `def` of the function that Triton was compiling innermost."""
-    begin: int | None = None
-    while trace is not None:
-        generator = trace.tb_frame.f_locals.get("self")
-        if getattr(generator, "file_name", None) == source_file and isinstance(
-            getattr(generator, "begin_line", None), int
-        ):
-            begin = generator.begin_line  # type: ignore[union-attr]
-        trace = trace.tb_next
-    return begin
+def _kernel_line(error: BaseException, source_file: str) -> int | None:
+    """Where in the file a compilation error is: Triton counts from the kernel's `def`, and drops its own frames."""
+    text, node = getattr(error, "src", None), getattr(error, "node", None)
+    lineno = getattr(node, "lineno", None)
+    if not isinstance(text, str) or not isinstance(lineno, int):
+        return None
+    head = text.partition("\n")[0].strip()
+    starts = [n for n, line in enumerate(linecache.getlines(source_file), 1) if line.strip() == head]
+    return starts[0] + lineno - 1 if starts else None

@@ -1,0 +1,522 @@
+"""Recording host functions in real confined children: what a plan holds, and what is refused and how it is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from kernelsmith.model import Outcome
+from kernelsmith.plan import (
+    ConstantBuffer,
+    Copy,
+    Fill,
+    InputBuffer,
+    Launch,
+    LaunchPlan,
+    PointerArgument,
+    ScalarArgument,
+    ScratchBuffer,
+    StateBuffer,
+    Writer,
+    writers,
+)
+from kernelsmith.sandbox.messages import Called, Choice, Failed, Loaded, Repeat, Repeated, Structure
+from kernelsmith.sandbox.zygote import Zygote
+from tests.sandbox.players import Candidate, Packed, roles_zygote
+
+SCALE = """
+@triton.jit
+def scale(x, y, n, s, B: tl.constexpr):
+    o = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + o, tl.load(x + o, mask=o < n) * s, mask=o < n)
+
+def scaled(x, y, s):
+    scale[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), s, B=64)
+    return y
+"""
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    with roles_zygote() as zygote:
+        yield zygote
+
+
+@pytest.fixture
+def candidate(zygote: Zygote) -> Iterator[Candidate]:
+    with Candidate(zygote) as candidate:
+        yield candidate
+
+
+def loaded(candidate: Candidate, source: str, **more: object) -> Loaded:
+    reply = candidate.load(source, **more)  # type: ignore[arg-type]
+    assert isinstance(reply, Loaded), reply
+    return reply
+
+
+def kinds(plan: LaunchPlan) -> list[str]:
+    return [step.kind for step in plan.steps]
+
+
+def failure(candidate: Candidate, body: str, *values: object) -> Failed:
+    """The reply to a call of `op`, whose last lines are `body`; the first of them is line 12."""
+    loaded(candidate, SCALE + body)
+    reply = candidate.call(Packed(values or (torch.randn(100),)))
+    assert isinstance(reply, Failed), reply
+    return reply
+
+
+# ---------------------------------------------------------------- plans
+
+
+def test_a_kernel_into_a_new_tensor(candidate: Candidate) -> None:
+    loaded(candidate, SCALE + "def op(x):\n    return scaled(x, torch.empty_like(x), 2.5)\n")
+    x = torch.randn(100)
+    plan, outputs = candidate.called(Packed((x,)))
+    torch.testing.assert_close(outputs, [x * 2.5])
+    assert plan.buffers == (InputBuffer(index=0, nbytes=400), ScratchBuffer(nbytes=400))
+    (launch,) = plan.steps
+    assert isinstance(launch, Launch)
+    assert launch.grid == (2, 1, 1)
+    assert launch.arguments[2:] == (ScalarArgument(value=100), ScalarArgument(value="2.5"))
+    assert plan.kernels[0].signature == ("*fp32", "*fp32", "i32", "fp32")
+    assert writers(plan) == (Writer.LAUNCH,)
+
+
+def test_equal_work_on_other_contents_is_the_same_plan(candidate: Candidate) -> None:
+    loaded(candidate, SCALE + "def op(x):\n    return scaled(x, torch.empty_like(x), 2.5)\n")
+    plans = [candidate.called(Packed((torch.randn(100),)))[0] for _ in range(2)]
+    assert plans[0].canonical() == plans[1].canonical()
+    assert candidate.called(Packed((torch.randn(99),)))[0].canonical() != plans[0].canonical()
+
+
+def test_constants_of_the_kernel_are_no_arguments(candidate: Candidate) -> None:
+    source = """
+@triton.jit
+def k(x, y, none, one, n, s, B: tl.constexpr):
+    o = tl.arange(0, B)
+    tl.store(y + o * one, tl.load(x + o, mask=o < n) + s, mask=o < n)
+
+def op(x, bias, s):
+    y = torch.empty_like(x)
+    k[(1,)](x, y, bias, y.stride(0), 10, s, B=16)
+    return y
+"""
+    loaded(candidate, source)
+    x = torch.randn(10)
+    plan, outputs = candidate.called(Packed((x, None, 0.1)))
+    torch.testing.assert_close(outputs, [x + 0.1])
+    (launch,) = plan.steps
+    assert isinstance(launch, Launch)
+    assert [a.kind for a in launch.arguments] == ["pointer", "pointer", "scalar", "scalar"]
+    assert launch.arguments[3] == ScalarArgument(value="0.1")
+
+
+def test_an_argument_changed_in_place(candidate: Candidate) -> None:
+    loaded(candidate, SCALE + "def op(x):\n    scaled(x, x, 3.0)\n")
+    x = torch.randn(100)
+    packed = Packed((x,))
+    reply = candidate.call(packed)
+    assert isinstance(reply, Called)
+    assert reply.structure == Structure(kind="none")
+    torch.testing.assert_close(packed.tensor(0), x * 3)
+
+
+def test_views_carry_their_strides_and_share_their_storage(candidate: Candidate) -> None:
+    loaded(candidate, SCALE + "def op(a, b):\n    return scaled(a, torch.empty_like(a), 2.0), b.t()[1:]\n")
+    base = torch.randn(40)
+    plan, outputs = candidate.called(Packed((base[8:28], base.view(4, 10))))
+    assert plan.buffers[0] == InputBuffer(index=0, nbytes=160)
+    torch.testing.assert_close(outputs, [base[8:28] * 2, base.view(4, 10).t()[1:]])
+    launch = plan.steps[0]
+    assert isinstance(launch, Launch)
+    assert isinstance(launch.arguments[0], PointerArgument)
+    assert launch.arguments[0].view.offset == 8
+    assert plan.outputs[1].strides == (1, 10)
+    assert writers(plan) == (Writer.LAUNCH, Writer.LAUNCH)
+
+
+def test_work_around_the_kernel_becomes_steps(candidate: Candidate) -> None:
+    body = """
+def op(x):
+    p = torch.nn.functional.pad(x.to(torch.float64).float(), (2, -1), value=7.0)
+    c = torch.cat([p, x.repeat(2)]).contiguous()
+    w = torch.full((3,), float("inf"))
+    s = torch.stack([x, x], dim=1).t().contiguous()
+    return [scaled(c, torch.zeros_like(c), 2.0), w, s[:, ::2], torch.ones(2, dtype=torch.bool)]
+"""
+    loaded(candidate, SCALE + body)
+    x = torch.randn(6)
+    plan, outputs = candidate.called(Packed((x,)))
+    padded = torch.nn.functional.pad(x, (2, -1), value=7.0)
+    expected = [torch.cat([padded, x, x]) * 2, torch.full((3,), float("inf")), torch.stack([x, x])[:, ::2]]
+    torch.testing.assert_close(outputs[:3], expected)
+    assert kinds(plan).count("launch") == 1
+    fills = [step.value for step in plan.steps if isinstance(step, Fill)]
+    assert fills == ["7.0", "inf", "0.0", True]
+    assert writers(plan) == (Writer.LAUNCH, Writer.FILL, Writer.COPY, Writer.FILL)
+
+
+def test_assignments_and_casts_in_place(candidate: Candidate) -> None:
+    body = "def op(x):\n    y = torch.empty_like(x)\n    y[2:] = 1.5\n    y[:2] = x[2:4].half()\n    return y\n"
+    loaded(candidate, SCALE + body)
+    x = torch.randn(6)
+    plan, outputs = candidate.called(Packed((x,)))
+    torch.testing.assert_close(outputs[0], torch.cat([x[2:4].half().float(), torch.full((4,), 1.5)]))
+    assert kinds(plan) == ["copy", "copy", "copy"]  # 1.5 is a tensor of no dimensions, copied into all of y[2:]
+    assert any(isinstance(b, ConstantBuffer) and b.nbytes == 4 for b in plan.buffers)
+
+
+def test_a_table_of_pointers_is_relocated(candidate: Candidate) -> None:
+    source = """
+@triton.jit
+def k(table, n, B: tl.constexpr):
+    o = tl.arange(0, B)
+    x = tl.load(table).to(tl.pointer_type(tl.float32))
+    y = tl.load(table + 1).to(tl.pointer_type(tl.float32))
+    tl.store(y + o, tl.load(x + o, mask=o < n) + 1, mask=o < n)
+
+def op(x):
+    y = torch.empty(10)
+    k[(1,)](torch.tensor([x.data_ptr() + 8, y.data_ptr()]), 10, B=16)
+    return y
+"""
+    loaded(candidate, source)
+    x = torch.randn(12)
+    plan, outputs = candidate.called(Packed((x,)))
+    torch.testing.assert_close(outputs, [x[2:] + 1])
+    (table,) = (b for b in plan.buffers if isinstance(b, ConstantBuffer))
+    assert [(r.at, r.offset) for r in table.relocations] == [(0, 8), (8, 0)]
+    assert table.data == "00" * 16
+    assert writers(plan) == (Writer.LAUNCH,)
+    assert candidate.called(Packed((torch.randn(12),)))[0].canonical() == plan.canonical()
+
+
+def test_host_code_may_read_what_kernels_wrote(candidate: Candidate) -> None:
+    body = """
+def op(x):
+    y = scaled(x, torch.empty_like(x), 2.0)
+    return scaled(y, y, 10.0) if y[0].item() > 0 else y
+"""
+    loaded(candidate, SCALE + body)
+    x = torch.ones(4)
+    up, outputs = candidate.called(Packed((x,)))
+    torch.testing.assert_close(outputs, [x * 20])
+    down, outputs = candidate.called(Packed((-x,)))
+    torch.testing.assert_close(outputs, [x * -2])
+    assert (up.launches, down.launches) == (2, 1)
+    assert up.canonical() != down.canonical()
+
+
+def test_launches_that_pass_by_the_jit_function_are_seen(candidate: Candidate) -> None:
+    body = """
+def op(x):
+    y = torch.empty_like(x)
+    compiled = scale.warmup(x, y, x.numel(), 2.0, B=64, grid=(1,))
+    compiled[(2, 1, 1)](x, y, x.numel(), 2.0, 64)
+    return y
+"""
+    loaded(candidate, SCALE + body)
+    x = torch.randn(100)
+    plan, outputs = candidate.called(Packed((x,)))
+    torch.testing.assert_close(outputs, [x * 2])
+    assert plan.launches == 1
+
+
+def test_custom_operators_are_recorded_from_within(candidate: Candidate) -> None:
+    body = """
+@torch.library.custom_op("candidate::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return scaled(x, torch.zeros_like(x), 2.0)
+
+def op(x):
+    return twice(x)
+"""
+    loaded(candidate, SCALE + body)
+    x = torch.randn(10)
+    plan, outputs = candidate.called(Packed((x,)))
+    torch.testing.assert_close(outputs, [x * 2])
+    assert kinds(plan) == ["fill", "launch"]
+
+
+def test_heuristics_are_left_alone(candidate: Candidate) -> None:
+    source = """
+@triton.heuristics({"B": lambda args: triton.next_power_of_2(args["n"])})
+@triton.jit
+def k(x, y, n, B: tl.constexpr):
+    o = tl.arange(0, B)
+    tl.store(y + o, tl.load(x + o, mask=o < n) + 1, mask=o < n)
+
+def op(x):
+    y = torch.empty_like(x)
+    k[(1,)](x, y, x.numel())
+    return y
+"""
+    assert loaded(candidate, source).tunables == ()
+    x = torch.randn(20)
+    plan, outputs = candidate.called(Packed((x,)))
+    torch.testing.assert_close(outputs, [x + 1])
+    assert "32xf32" in plan.kernels[0].ttir
+
+
+# ---------------------------------------------------------------- autotuning
+
+TUNED = """
+def even(configs, named, **kwargs):
+    return [c for c in configs if named["n"] % c.kwargs["B"] == 0]
+
+def hook(args):
+    args["y"].zero_()
+
+@triton.autotune(
+    configs=[triton.Config({"B": 16}), triton.Config({"B": 64}, num_warps=8), triton.Config({"B": 32}, pre_hook=hook)],
+    key=["n"], prune_configs_by={"early_config_prune": even})
+@triton.jit
+def k(x, y, n, B: tl.constexpr):
+    o = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + o, tl.load(x + o, mask=o < n) + 1, mask=o < n)
+
+def op(x):
+    y = torch.empty_like(x)
+    k[lambda meta: (triton.cdiv(x.numel(), meta["B"]),)](x, y, x.numel())
+    return y
+"""
+
+
+def test_the_judge_chooses_the_configuration(candidate: Candidate) -> None:
+    (tunable,) = loaded(candidate, TUNED).tunables
+    assert tunable.kernel == "k"
+    assert tunable.configs[1] == "{'B': 64}, num_warps=8, num_stages=3"
+    x = torch.randn(64)
+    grids = []
+    for choices in ((), (Choice(kernel="k", config=1),)):
+        plan, outputs = candidate.called(Packed((x,)), *choices)
+        torch.testing.assert_close(outputs, [x + 1])
+        grids.append(plan.steps[0].grid if isinstance(plan.steps[0], Launch) else None)
+    assert grids == [(4, 1, 1), (1, 1, 1)]
+    assert plan.kernels[0].options["num_warps"] == 8
+
+
+def test_a_hook_before_the_launch_is_part_of_the_plan(candidate: Candidate) -> None:
+    loaded(candidate, TUNED)
+    plan, _ = candidate.called(Packed((torch.randn(64),)), Choice(kernel="k", config=2))
+    assert kinds(plan) == ["fill", "launch"]
+
+
+def test_pruned_configurations_are_respected(candidate: Candidate) -> None:
+    loaded(candidate, TUNED)
+    packed = Packed((torch.randn(16),))
+    reply = candidate.call(packed)
+    assert isinstance(reply, Called)
+    assert reply.choices == (Choice(kernel="k", config=0),)
+    refused = candidate.call(packed, Choice(kernel="k", config=1))
+    assert isinstance(refused, Failed)
+    assert refused.outcome is Outcome.REJECTED
+    assert "rules out configuration 1" in refused.message
+
+
+# ---------------------------------------------------------------- classes and state
+
+MODEL = (
+    SCALE
+    + """
+class ModelNew(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(n).exp().cumsum(0))
+    def forward(self, x):
+        return scaled(self.weight, x, 2.0)
+"""
+)
+
+
+def test_a_class_is_constructed_under_the_seed_and_its_parameters_are_state(candidate: Candidate) -> None:
+    loaded(candidate, MODEL, entry="ModelNew", is_class=True, init=(10,), seed=42)
+    torch.manual_seed(42)
+    weight = torch.randn(10).exp().cumsum(0)
+    plan, outputs = candidate.called(Packed((torch.empty(10),)))
+    torch.testing.assert_close(outputs, [weight * 2])
+    (state,) = (b for b in plan.buffers if isinstance(b, StateBuffer))
+    assert state.nbytes == 40
+    arena = candidate.state(plan)
+    assert bytes(arena.buffer[:40]) == weight.numpy().tobytes()
+
+
+def test_an_output_kept_from_the_last_call_changes_the_plan(candidate: Candidate) -> None:
+    body = """
+kept = {}
+def op(x):
+    if x.data_ptr() not in kept:
+        kept[x.data_ptr()] = scaled(x, torch.empty_like(x), 2.0)
+    return kept[x.data_ptr()].clone()
+"""
+    loaded(candidate, SCALE + body)
+    packed = Packed((torch.randn(10),))
+    first, _ = candidate.called(packed)
+    second, _ = candidate.called(packed)
+    assert (kinds(first), kinds(second)) == (["launch", "copy"], ["copy"])
+    assert any(isinstance(b, StateBuffer) for b in second.buffers)
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_a_decoy_beside_the_work_of_torch_is_named_with_its_line(candidate: Candidate) -> None:
+    body = "def op(x):\n    scaled(x, torch.empty_like(x), 2.0)\n    y = x.exp()\n    return y / y.sum()\n"
+    failed = failure(candidate, body)
+    assert failed.outcome is Outcome.NOT_IN_PLAN
+    assert failed.line == 13
+    assert failed.message == (
+        "host code computes with aten.exp at line 13, computes with aten.sum at line 14, "
+        "computes with aten.div at line 14; do this work in a Triton kernel"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("def op(x):\n    return x.add_(1)\n", "aten.add_"),
+        ("def op(x):\n    return torch.add(x, 1, out=torch.empty_like(x))\n", "aten.add"),
+        ("def op(x):\n    return torch.cat([x], out=torch.empty_like(x))\n", "aten.cat"),
+        ("def op(x):\n    return torch.rand(3)\n", "aten.rand"),
+        ("def op(x):\n    return x[torch.tensor([0, 1])]\n", "aten.index"),
+        ("def op(x):\n    return torch.from_numpy(x.numpy().repeat(20))\n", "8000 bytes from Python or NumPy"),
+        ("def op(x):\n    try:\n        return x.exp()\n    except Exception:\n        return x\n", "aten.exp"),
+    ],
+)
+def test_what_computes_is_refused(candidate: Candidate, body: str, names: str) -> None:
+    failed = failure(candidate, body)
+    assert failed.outcome is Outcome.NOT_IN_PLAN
+    assert names in failed.message
+
+
+def test_a_library_operator_with_unseen_steps_is_refused(candidate: Candidate) -> None:
+    body = """
+lib = torch.library.Library("hidden", "FRAGMENT")
+lib.define("f(Tensor x) -> Tensor")
+lib.impl("f", lambda x: x.exp(), "CPU")
+def op(x):
+    return torch.ops.hidden.f(x)
+"""
+    assert "hidden::f" in failure(candidate, body).message
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("x.as_subclass(type('Lazy', (torch.Tensor,), {}))", "returns a Lazy"),
+        ("{'y': x}", "returns a dict"),
+        ("(x, 1.0)", "returns a float"),
+    ],
+)
+def test_only_plain_tensors_are_returned(candidate: Candidate, value: str, says: str) -> None:
+    failed = failure(candidate, f"def op(x):\n    return {value}\n")
+    assert failed.outcome is Outcome.WRONG_DTYPE
+    assert says in failed.message
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome", "says", "line"),
+    [
+        ("def op(x):\n    raise KeyError('odd')\n", Outcome.RUNTIME_ERROR, "KeyError: 'odd'", 12),
+        ("def op(x):\n    raise SystemExit(3)\n", Outcome.RUNTIME_ERROR, "ends the process", 12),
+        ("def op(x):\n    raise KeyboardInterrupt\n", Outcome.RUNTIME_ERROR, "KeyboardInterrupt", 12),
+        ("def op(x):\n    return op(x)\n", Outcome.RUNTIME_ERROR, "RecursionError", 12),
+        ("def op(x, y):\n    return x\n", Outcome.RUNTIME_ERROR, "missing 1 required", None),
+    ],
+)
+def test_exceptions_are_outcomes(
+    candidate: Candidate, body: str, outcome: Outcome, says: str, line: int | None
+) -> None:
+    failed = failure(candidate, body)
+    assert (failed.outcome, failed.line) == (outcome, line)
+    assert says in failed.message
+
+
+def test_a_kernel_that_cannot_be_compiled_says_where(candidate: Candidate) -> None:
+    source = """
+@triton.jit
+def inner(a):
+    return a + undefined_name
+
+@triton.jit
+def k(x):
+    tl.store(x, inner(1.0))
+
+def op(x):
+    k[(1,)](x)
+"""
+    loaded(candidate, source)
+    failed = candidate.call(Packed((torch.randn(4),)))
+    assert isinstance(failed, Failed)
+    assert failed.outcome is Outcome.COMPILE_ERROR
+    assert "undefined_name" in failed.message
+    assert failed.line == 5
+
+
+@pytest.mark.parametrize(
+    ("source", "outcome", "line"),
+    [
+        ("def op(x:\n", Outcome.COMPILE_ERROR, 2),
+        ("def other(x): pass\n", Outcome.NO_CODE, None),
+        ("\nraise ValueError('at import')\n", Outcome.RUNTIME_ERROR, 3),
+        ("raise SystemExit\n", Outcome.RUNTIME_ERROR, 2),
+    ],
+)
+def test_a_module_that_does_not_load(candidate: Candidate, source: str, outcome: Outcome, line: int | None) -> None:
+    failed = candidate.load(source)
+    assert isinstance(failed, Failed)
+    assert (failed.outcome, failed.line) == (outcome, line)
+
+
+def test_a_call_after_a_failed_one_is_recorded_afresh(candidate: Candidate) -> None:
+    loaded(
+        candidate,
+        SCALE + "def op(x):\n    return x.exp() if x[0].item() > 0 else scaled(x, torch.empty_like(x), 2.0)\n",
+    )
+    x = torch.ones(4)
+    assert isinstance(candidate.call(Packed((x,))), Failed)
+    plan, outputs = candidate.called(Packed((-x,)))
+    torch.testing.assert_close(outputs, [x * -2])
+    assert kinds(plan) == ["launch"]
+
+
+# ---------------------------------------------------------------- unrecorded calls
+
+
+def test_an_unrecorded_call_has_no_plan(candidate: Candidate) -> None:
+    loaded(candidate, SCALE + "def op(x):\n    return scaled(x, torch.empty_like(x), 2.0).exp()\n")
+    reply = candidate.call(Packed((torch.zeros(4),)), record=False)
+    assert isinstance(reply, Called)
+    assert reply.plan is None
+
+
+def test_repeats_launch_or_only_pretend_to(candidate: Candidate) -> None:
+    loaded(candidate, SCALE + "def op(x):\n    scaled(x, x, 2.0)\n")
+    packed = Packed((torch.ones(4),))
+    candidate.called(packed)
+    assert isinstance(candidate.ask(Repeat(n=3)), Repeated)
+    assert packed.tensor(0).tolist() == [16.0] * 4
+    assert isinstance(candidate.ask(Repeat(n=3, launch=False)), Repeated)
+    assert packed.tensor(0).tolist() == [16.0] * 4
+
+
+def test_an_output_without_room_is_still_described(candidate: Candidate) -> None:
+    loaded(candidate, "def op(x):\n    return torch.zeros(1 << 20), torch.zeros(2)\n")
+    reply = candidate.call(Packed((torch.ones(4),)))
+    assert isinstance(reply, Called)
+    assert [out.offset for out in reply.outputs] == [None, 0]
+    assert reply.outputs[0].shape == (1 << 20,)
+
+
+def test_copies_between_buffers_are_told_apart(candidate: Candidate) -> None:
+    loaded(candidate, "def op(a, b):\n    b.copy_(a)\n    return b\n")
+    a, b = torch.randn(4), torch.zeros(4)
+    plan, outputs = candidate.called(Packed((a, b)))
+    torch.testing.assert_close(outputs, [a])
+    (copy,) = plan.steps
+    assert isinstance(copy, Copy)
+    assert (copy.source.buffer, copy.out.buffer) == (0, 1)
+    assert writers(plan) == (Writer.COPY,)
