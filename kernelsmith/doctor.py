@@ -161,7 +161,8 @@ def _store(runs: Path) -> Iterator[Finding]:
 def _data_files() -> Iterator[Finding]:
     from kernelsmith import resources
 
-    for kind in resources.Kind:
+    kinds: tuple[resources.Kind, ...] = ("prompts", "targets")
+    for kind in kinds:
         found = resources.folders(kind)
         if found:
             yield Finding(name=kind, health=Health.OK, detail=", ".join(str(folder) for folder in found))

@@ -132,7 +132,7 @@ class Bench:
         if not floor <= claimed <= outer:
             raise CandidateFailure(
                 Outcome.SANDBOX_VIOLATION,
-                f"the launcher claims {claimed} ns for a replay that needs {floor:.0f} ns to write its outputs and took "
+                f"the launcher claims {claimed} ns for a replay that writes its outputs in {floor:.0f} ns at best and took "
                 f"{outer} ns by the judge's clock",
                 stage=Stage.BENCH,
             )

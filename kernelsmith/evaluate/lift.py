@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from kernelsmith.evaluate.explore import workload_cases
-from kernelsmith.evaluate.inputs import CallInputs, materialise
-from kernelsmith.evaluate.lift_source import NotLiftableError, Placeholder, rewrite
-from kernelsmith.model import Seed
+from kernelsmith.evaluate.contents import Values
+from kernelsmith.evaluate.explore import cases, workload_cases
+from kernelsmith.evaluate.inputs import CallInputs, Case, materialise
+from kernelsmith.evaluate.lift_source import NotLiftableError, Placeholder, Variant, rewrite
+from kernelsmith.model import Level, Seed
 from kernelsmith.operators.load import LoadedOperator
 
 
@@ -26,37 +26,47 @@ class _CaughtError(Exception):
     """Raised in place of building what was generated."""
 
 
-@dataclass(frozen=True)
-class Generated:
-    """What Inductor would have built: the wrapper module's text and where each of its arguments comes from."""
-
-    code: str
-    placeholders: tuple[Placeholder, ...]
+MAX_VARIANTS = 8
+"""More combinations of dtypes than this make the module too long to be worth it."""
 
 
 def lift(operator: LoadedOperator) -> tuple[Seed, ...]:
-    """Seeds for the operator: symbolic sizes first, then one per distinct dtype combination of its workloads."""
-    seeds: dict[str, Seed] = {}
-    tried: set[str] = set()
-    for index, workload in enumerate(operator.workloads):
-        key = repr(sorted(workload.dtypes.items()))
-        if key in tried:
+    """Seeds for the operator: one module with a branch per combination of dtypes, for symbolic sizes; a KernelBench
+    problem has one shape, so its module has fixed sizes."""
+    seeds = []
+    for dynamic in (False,) if operator.problem is not None else (True,):
+        variants = []
+        try:
+            for dtypes in operator.dtype_sets[:MAX_VARIANTS]:
+                inputs = materialise(operator, _example(operator, dtypes), 0)
+                code, placeholders = generate(operator.function, inputs, dynamic=dynamic)
+                variants.append(Variant(dtypes=dtypes, code=code, placeholders=placeholders))
+            source = rewrite(variants, operator)
+        except NotLiftableError:
             continue
-        tried.add(key)
-        for dynamic in (True, False) if operator.problem is None else (False,):
-            inputs = materialise(operator, workload_cases(operator)[index], 0)
-            try:
-                generated = generate(operator.reference, inputs, dynamic=dynamic)
-                source = rewrite(generated.code, generated.placeholders, operator)
-            except NotLiftableError:
-                continue
-            kind = "symbolic sizes" if dynamic else "fixed sizes"
-            seeds.setdefault(source, Seed(source=source, origin=f"inductor, {kind}"))
-    return tuple(seeds.values())
+        seeds.append(Seed(source=source, origin=f"inductor, {'symbolic' if dynamic else 'fixed'} sizes"))
+    return tuple(seeds)
 
 
-def generate(reference: Callable[..., Any], inputs: CallInputs, *, dynamic: bool) -> Generated:
-    """Inductor's Triton for one call of the reference. Raises NotLiftableError where it makes none."""
+def _example(operator: LoadedOperator, dtypes: dict[str, str]) -> Case:
+    """A small case with these dtypes whose dims all differ, since dynamo takes equal sizes for the same symbol and a
+    size of 1 for a constant. A KernelBench problem's only case is its own."""
+    tuned = workload_cases(operator)[0]
+    if operator.problem is not None:
+        return tuned
+    for case in cases(operator, level=Level.FULL, seed=0, blocks=()):
+        sizes = list(case.dims.values())
+        plain = set(case.layouts.values()) <= {"contiguous"} and not case.absent and case.scalars == tuned.scalars
+        if plain and len(set(sizes)) == len(sizes) and min(sizes, default=0) > 1:
+            return case.model_copy(update={"dtypes": dtypes, "values": Values.NORMAL, "focus": None, "workload": None})
+    return tuned.model_copy(update={"dtypes": dtypes, "workload": None})
+
+
+def generate(
+    reference: Callable[..., Any], inputs: CallInputs, *, dynamic: bool
+) -> tuple[str, tuple[Placeholder, ...]]:
+    """Inductor's wrapper module for one call of the reference, as text, and where each of its arguments comes from.
+    Raises NotLiftableError where it makes none."""
     import torch._dynamo
     import torch._inductor.config as config
     from torch._inductor.compile_fx import compile_fx
@@ -64,9 +74,7 @@ def generate(reference: Callable[..., Any], inputs: CallInputs, *, dynamic: bool
     placeholders: list[Placeholder] = []
 
     def backend(module: torch.fx.GraphModule, example: Sequence[Any]) -> Any:
-        if placeholders:
-            raise NotLiftableError("the reference breaks into several graphs")
-        placeholders.extend(_placeholders(module))
+        placeholders[:] = _placeholders(module)  # dynamo may start over, for example to make a float symbolic
         return compile_fx(module, example)
 
     namespace: dict[str, Any] = {"reference": reference}
@@ -75,16 +83,24 @@ def generate(reference: Callable[..., Any], inputs: CallInputs, *, dynamic: bool
     torch._dynamo.reset()
     with _caught() as wrappers, config.patch(cpu_backend="triton", fx_graph_cache=False), torch.no_grad():
         try:
-            torch.compile(namespace["call"], backend=backend, dynamic=dynamic, fullgraph=True)(*inputs.arguments())
+            torch.compile(namespace["call"], backend=backend, dynamic=dynamic, fullgraph=True)(
+                *_apart(inputs.arguments())
+            )
         except Exception as error:
             if not wrappers:
                 first = str(error).splitlines()[0] if str(error) else type(error).__name__
                 raise NotLiftableError(f"Inductor made nothing of the reference: {first}") from error
         finally:
             torch._dynamo.reset()
-    if len(wrappers) != 1:
-        raise NotLiftableError("the reference breaks into several graphs")
-    return Generated(wrappers[0], tuple(placeholders))
+    return wrappers[-1], tuple(placeholders)
+
+
+def _apart(arguments: list[Any]) -> list[Any]:
+    """The arguments in storages of their own: an offset would become one more symbol."""
+    return [
+        a.clone() if isinstance(a, torch.Tensor) else [t.clone() for t in a] if isinstance(a, list) else a
+        for a in arguments
+    ]
 
 
 def _placeholders(module: torch.fx.GraphModule) -> Iterator[Placeholder]:

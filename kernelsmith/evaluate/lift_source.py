@@ -12,11 +12,10 @@ import ast
 import inspect
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelsmith import resources
 from kernelsmith.operators.loaded import LoadedOperator
-from kernelsmith.resources import Kind
 
 HELPER_PREFIX = "helper_"
 MATMUL_FILE = "lifted/matmul.py"
@@ -56,32 +55,63 @@ class _Kernel:
     tree: ast.FunctionDef
 
 
-def rewrite(code: str, placeholders: Sequence[Placeholder], operator: LoadedOperator) -> str:
-    """The candidate's source text. Raises NotLiftableError."""
-    module = ast.parse(code)
-    kernels = {k.name: k for k in _kernels(module)}
-    call = _find_call(module)
-    body = _Body(kernels)
-    statements = body.rewrite(call)
-    if not kernels and not body.matmul:
+@dataclass(frozen=True)
+class Variant:
+    """What Inductor generated for one combination of dtypes."""
+
+    dtypes: dict[str, str]
+    """By tensor argument; empty for a KernelBench problem, which has only its own."""
+    code: str
+    placeholders: tuple[Placeholder, ...]
+
+
+def rewrite(variants: Sequence[Variant], operator: LoadedOperator) -> str:
+    """The candidate's source text, with one branch per combination of dtypes. Raises NotLiftableError."""
+    parts = [_Part.of(variant, number, operator) for number, variant in enumerate(variants)]
+    if not any(part.kernels or part.matmul for part in parts):
         raise NotLiftableError("no Triton kernel was generated")
-    parts = [
+    texts = [
         f'"""{operator.name}: lifted from what TorchInductor generates for the reference."""',
+        "from __future__ import annotations",
         "import math\nfrom math import inf, nan",
         "import torch\nimport triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice",
         "tl_math = tl.math",
-        *_helpers(k.tree for k in kernels.values()),
-        *(_decorated(k) for k in kernels.values()),
+        *_helpers(kernel.tree for part in parts for kernel in part.kernels),
+        *(_decorated(kernel) for part in parts for kernel in part.kernels),
     ]
-    if body.matmul:
-        parts.append(_matmul_source())
-    arguments = _argument_names(call)
-    if len(arguments) != len(placeholders):
-        raise NotLiftableError("the wrapper's arguments are not the graph's inputs")
-    if operator.problem is not None:
-        parts.append(_model_source(operator.info.source))
-    parts.append(_host(operator, arguments, placeholders, statements))
-    return "\n\n".join(parts) + "\n"
+    if any(part.matmul for part in parts):
+        texts.append(_matmul_source())
+    texts += _hosts(parts, operator)
+    return "\n\n".join(texts) + "\n"
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One variant, taken apart: kernels renamed so that they stand beside those of other variants."""
+
+    dtypes: dict[str, str]
+    kernels: tuple[_Kernel, ...]
+    body: str
+    """Statements of the host function, in terms of the operator's parameters."""
+    matmul: bool
+
+    @classmethod
+    def of(cls, variant: Variant, number: int, operator: LoadedOperator) -> _Part:
+        module = ast.parse(variant.code)
+        kernels = {k.name: k for k in _kernels(module)}
+        call = _find_call(module)
+        wrapper = _Body(kernels)
+        statements = wrapper.rewrite(call)
+        names = _argument_names(call)
+        if len(names) != len(variant.placeholders):
+            raise NotLiftableError("the wrapper's arguments are not the graph's inputs")
+        body = _host_body(operator, names, variant.placeholders, statements)
+        for name in kernels:
+            body = re.sub(rf"\b{name}\[", f"{name}_{number}[", body)
+        renamed = tuple(replace(k, name=f"{name}_{number}") for name, k in kernels.items())
+        for kernel in renamed:
+            kernel.tree.name = kernel.name
+        return cls(variant.dtypes, renamed, body, wrapper.matmul)
 
 
 def _kernels(module: ast.Module) -> Iterable[_Kernel]:
@@ -295,7 +325,7 @@ def _expression(text: str) -> ast.AST:
 
 def _matmul_source() -> str:
     """Our matmul kernel and its host function, without the module's docstring and imports."""
-    tree = ast.parse(resources.read(Kind.PROMPTS, MATMUL_FILE))
+    tree = ast.parse(resources.read("prompts", MATMUL_FILE))
     kept = [n for n in tree.body if not isinstance(n, ast.Import | ast.ImportFrom | ast.Expr)]
     return "\n\n".join(ast.unparse(n) for n in kept)
 
@@ -303,7 +333,7 @@ def _matmul_source() -> str:
 # ---------------------------------------------------------------- the host function
 
 
-def _host(
+def _host_body(
     operator: LoadedOperator, arguments: list[str], placeholders: Sequence[Placeholder], statements: list[ast.stmt]
 ) -> str:
     lines = []
@@ -312,10 +342,8 @@ def _host(
         expression = _source(placeholder.source, operator.problem is not None)
         if placeholder.is_tensor:
             device = device or name
-            # an optional list of strides is not worth it: kernels were generated for contiguous inputs
-            lines.append(f"{name} = {expression}.contiguous()")
-        else:
-            lines.append(f"{name} = {expression}")
+            expression += ".contiguous()"  # what the kernels were generated for; no work where it is so already
+        lines.append(f"{name} = {expression}")
     if device is None:
         raise NotLiftableError("the graph has no tensor input")
     lines.append(f"_device = {device}.device")
@@ -324,17 +352,31 @@ def _host(
             lines.append(_returned(statement, operator))
         else:
             lines.append(ast.unparse(statement))
+    return "\n".join(lines)
+
+
+def _hosts(parts: Sequence[_Part], operator: LoadedOperator) -> list[str]:
+    """The entry point: `ModelNew`, or the operator's function that branches by dtype."""
     signature = operator.info.signature
-    body = "\n".join(lines)
-    if operator.problem is None:
-        return f"def {operator.name}{signature}:\n{_indented(body, 1)}"
-    return (
-        "class ModelNew(torch.nn.Module):\n"
-        "    def __init__(self, *args, **kwargs):\n"
-        "        super().__init__()\n"
-        "        self.model = Model(*args, **kwargs)\n\n"
-        f"    def forward{signature}:\n{_indented(body, 2)}"
-    )
+    if operator.problem is not None:
+        model = (
+            "class ModelNew(torch.nn.Module):\n"
+            "    def __init__(self, *args, **kwargs):\n"
+            "        super().__init__()\n"
+            "        self.model = Model(*args, **kwargs)\n\n"
+            f"    {signature}:\n{_indented(parts[0].body, 2)}"
+        )
+        return [_model_source(operator.info.source), model]
+    if len(parts) == 1:
+        return [f"{signature}:\n{_indented(parts[0].body, 1)}"]
+    hosts, branches = [], []
+    for number, part in enumerate(parts):
+        name = f"{operator.name}_{number}"
+        hosts.append(f"{signature.replace(f'def {operator.name}(', f'def {name}(', 1)}:\n{_indented(part.body, 1)}")
+        tests = " and ".join(f"{argument}.dtype == torch.{dtype}" for argument, dtype in part.dtypes.items())
+        branches.append(f"if {tests}:\n    return {name}({', '.join(operator.arguments)})")
+    branches.append("raise TypeError('no kernel for these dtypes')")
+    return [*hosts, f"{signature}:\n{_indented(chr(10).join(branches), 1)}"]
 
 
 def _returned(statement: ast.Return, operator: LoadedOperator) -> str:
