@@ -6,8 +6,8 @@ the rest. Called by `prompts`, `targets` and the `offline` proposer.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 from kernelsmith.errors import UsageError
 
@@ -16,11 +16,8 @@ _SHIPPED = (_PACKAGE / "_data", _PACKAGE.parent)
 """Inside the wheel, and in a checkout."""
 
 
-class Kind(StrEnum):
-    """A family of files; also the name of its folder and of its flag."""
-
-    PROMPTS = "prompts"
-    TARGETS = "targets"
+Kind = Literal["prompts", "targets"]
+"""A family of files; also the name of its folder and of its flag."""
 
 
 def folders(kind: Kind, flag: Path | None = None) -> tuple[Path, ...]:
@@ -30,6 +27,14 @@ def folders(kind: Kind, flag: Path | None = None) -> tuple[Path, ...]:
     shipped = [root / kind for root in _SHIPPED if (root / kind).is_dir()][:1]
     candidates = [*([flag] if flag is not None else []), Path(kind), *shipped]
     return tuple(folder for folder in candidates if folder.is_dir())
+
+
+def folder(kind: Kind, flag: Path | None = None) -> Path:
+    """The first of the folders: where files are taken from unless they are only in a later one."""
+    found = folders(kind, flag)
+    if not found:
+        raise UsageError(f"no folder of {kind} files", "reinstall kernelsmith-tuner")
+    return found[0]
 
 
 def find(kind: Kind, name: str, flag: Path | None = None) -> Path | None:
@@ -51,7 +56,9 @@ def read_file(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}", "mend the file, or remove it to use what is shipped") from error
+        raise UsageError(
+            f"cannot read {path}: {error}", "mend the file, or remove it to use what is shipped"
+        ) from error
 
 
 def matching(kind: Kind, pattern: str, flag: Path | None = None) -> dict[str, Path]:

@@ -15,7 +15,6 @@ from pydantic import Field, ValidationError
 from kernelsmith import resources
 from kernelsmith.errors import UsageError
 from kernelsmith.model import Frozen, Scalar, TargetFacts
-from kernelsmith.resources import Kind
 
 
 class TritonInfo(Frozen):
@@ -94,7 +93,7 @@ class Target(Frozen):
 
 def available(flag: Path | None = None) -> dict[str, Path]:
     """Target files by name, in order."""
-    return {Path(name).stem: path for name, path in resources.matching(Kind.TARGETS, "*.toml", flag).items()}
+    return {Path(name).stem: path for name, path in resources.matching("targets", "*.toml", flag).items()}
 
 
 def load(name: str, flag: Path | None = None) -> Target:
@@ -135,7 +134,7 @@ def resolve(device: str, flag: Path | None = None) -> Target:
 def facts(target: Target, prompts: Path | None = None) -> TargetFacts:
     """What a proposer is told of the device. `prompts` is the folder of the `--prompts` flag."""
     limits = {name: value for name, value in target.limits if isinstance(value, int)}
-    texts = [resources.read(Kind.PROMPTS, f"knowledge/{name}.md", prompts) for name in target.knowledge]
+    texts = [resources.read("prompts", f"knowledge/{name}.md", prompts) for name in target.knowledge]
     missing = target.limits.missing_dtypes
     shown: dict[str, Scalar] = {**limits, **({"missing_dtypes": ", ".join(missing)} if missing else {})}
     return TargetFacts(

@@ -69,19 +69,21 @@ def make(
     seed: int = 0,
     dollars: bool = False,
     runs: Path = Path("runs"),
+    prompts: Path | None = None,
     environment: Mapping[str, str] = os.environ,
     retry: Retry | None = None,
 ) -> Proposer:
     """The proposer that a spec names; raises UsageError saying what to write instead.
 
     `seed` orders what `offline` tries. `dollars`: a budget in dollars is set, so a model without a known price is an
-    error. `runs` is where `replay:` looks for a run's id, the environment where keys are looked up.
+    error. `runs` is where `replay:` looks for a run's id, `prompts` the folder of the `--prompts` flag, and the
+    environment where keys are looked up.
     """
     kind, _, rest = spec.partition(":")
     if kind == "offline" and not rest:
         from kernelsmith.propose.offline import OfflineProposer
 
-        return OfflineProposer(seed)
+        return OfflineProposer(seed, prompts)
     if kind == "command" and rest.strip():
         from kernelsmith.propose.command import CommandProposer
 

@@ -145,7 +145,9 @@ def _fold(event: dict[str, Any], take: Take, received: Received, host: str) -> N
         take(event, received)
     except (AttributeError, TypeError) as wrong:
         shown = short(json.dumps(event), 80)
-        raise ProviderError(f"{host}: the reply has another shape than the protocol's: {shown}", _ADDRESS, billed=True) from wrong
+        raise ProviderError(
+            f"{host}: the reply has another shape than the protocol's: {shown}", _ADDRESS, billed=True
+        ) from wrong
 
 
 def _capped(body: Body, limits: Limits) -> Iterator[bytes]:
@@ -169,7 +171,9 @@ def _chunks(body: Body, limits: Limits) -> Iterator[bytes]:
             raise
         if "Timeout" in type(error).__name__:
             raise _LimitError(f"the reply stopped and had not ended after {limits.seconds:g} s") from error
-        raise TransientError(f"the connection broke ({short(str(error)) or type(error).__name__})", billed=True) from error
+        raise TransientError(
+            f"the connection broke ({short(str(error)) or type(error).__name__})", billed=True
+        ) from error
 
 
 def _events(chunks: Iterable[bytes], host: str) -> Iterator[dict[str, Any]]:

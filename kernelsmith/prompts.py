@@ -1,0 +1,257 @@
+"""From a brief to a prompt. Words are in `prompts/`, numbers and code come from the brief; this module joins them.
+
+Invariant: nothing that a model or a program wrote is taken as a template or can close the fence around it. The system
+part depends on operator, target and hint alone, so that providers can cache it within a run. Called by the loop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+from string import Template
+
+from kernelsmith import library, resources
+from kernelsmith.errors import UsageError
+from kernelsmith.model import (
+    ArgumentInfo,
+    Brief,
+    Evaluation,
+    OperatorInfo,
+    Outcome,
+    Prompt,
+    Scalar,
+    TargetFacts,
+    Timing,
+    Trial,
+    WorkloadChoice,
+)
+
+MAX_SOURCE_CHARS = 12_000
+"""Of one kernel in a prompt; a longer one is cut."""
+MAX_LOG_CHARS = 1_500
+MAX_MESSAGE_CHARS = 2_000
+CLASS_ENTRY = "ModelNew"
+
+
+def render(brief: Brief, folder: Path | None = None) -> Prompt:
+    """The prompt for the next reply. `folder` is that of the `--prompts` flag."""
+    page = _Page(folder)
+    system = _system(page, brief)
+    user = _user(page, brief)
+    return Prompt(system=system.strip() + "\n", user=user.strip() + "\n", files=tuple(page.files))
+
+
+class _Page:
+    """Fills template files and remembers which."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self.files: dict[str, None] = {}
+
+    def fill(self, name: str, /, **values: object) -> str:
+        """One file of `prompts/` with its `$names` replaced by values, which are not looked at again."""
+        text = resources.read("prompts", f"{name}.md", self._folder)
+        self.files[f"{name}.md"] = None
+        try:
+            return Template(text).substitute({key: str(value) for key, value in values.items()})
+        except (KeyError, ValueError) as error:
+            path = resources.find("prompts", f"{name}.md", self._folder)
+            known = ", ".join(f"${key}" for key in values)
+            raise UsageError(f"{path}: cannot fill {error}", f"it may use {known}; write $$ for a dollar") from error
+
+    def examples(self, operator: OperatorInfo) -> str:
+        found = library.ranked(operator, self._folder)[:1]
+        self.files.update({f"{example.file}": None for example in found})
+        return "".join(self.fill("parts/example", source=_fence(example.source, "python")) for example in found)
+
+
+# ---------------------------------------------------------------- the stable part
+
+
+def _system(page: _Page, brief: Brief) -> str:
+    operator = brief.operator
+    entry = "parts/entry_class" if operator.name == CLASS_ENTRY else "parts/entry_native"
+    examples = "".join(page.fill("parts/example", source=_fence(seed.source, "python")) for seed in brief.examples)
+    return page.fill(
+        "system",
+        entry=page.fill(entry, name=operator.name, signature=operator.signature).strip(),
+        reference=operator.source.strip(),
+        signature=operator.signature,
+        arguments=_arguments(page, operator.arguments),
+        space=_space(page, operator),
+        workloads="\n".join(f"- {w.label} ({w.weight:g})" for w in operator.workloads),
+        target=_target(page, brief.target),
+        examples=examples or page.examples(operator),
+        hint=page.fill("parts/hint", hint=brief.hint.strip()) if brief.hint.strip() else "",
+    )
+
+
+def _arguments(page: _Page, arguments: tuple[ArgumentInfo, ...]) -> str:
+    if not arguments:
+        return ""
+    rows = [
+        (a.name, a.kind + (" | None" if a.optional else ""), a.shape, _list(a.dtypes), _list(a.layouts), a.values)
+        for a in arguments
+    ]
+    return page.fill("parts/arguments", rows=_table(rows))
+
+
+def _space(page: _Page, operator: OperatorInfo) -> str:
+    parts = []
+    if operator.dims:
+        parts.append(page.fill("parts/space", dims=_list(f"{d.low} <= {d.name} <= {d.high}" for d in operator.dims)))
+    if operator.relations:
+        parts.append(page.fill("parts/relations", relations=_list(operator.relations)))
+    if operator.mutates:
+        parts.append(page.fill("parts/mutates", names=_list(operator.mutates)))
+    return "".join(parts)
+
+
+def _target(page: _Page, target: TargetFacts) -> str:
+    limits = _list(f"{name} {_number(value)}" for name, value in target.limits.items())
+    return page.fill(
+        "parts/target",
+        name=target.name,
+        device=target.device,
+        summary=target.summary,
+        limits=page.fill("parts/limits", limits=limits) if limits else "",
+        knobs=page.fill("parts/knobs", knobs=_list(target.useless_knobs)) if target.useless_knobs else "",
+        notes=target.notes.strip(),
+    )
+
+
+# ---------------------------------------------------------------- what changes with every trial
+
+
+def _user(page: _Page, brief: Brief) -> str:
+    if brief.repair is not None and brief.repair.evaluation is not None:
+        return _repair(page, brief, brief.repair, brief.repair.evaluation)
+    failures = "".join(_failure(page, trial) for trial in brief.failures)
+    if failures:
+        failures = page.fill("parts/failures", items=failures)
+    if brief.best:
+        best = "".join(_best(page, trial) for trial in brief.best)
+        return page.fill("improve", best=best, failures=failures, budget=_budget(page, brief))
+    seed = ""
+    if brief.seeds and len(brief.seeds[0].source) <= MAX_SOURCE_CHARS:
+        seed = page.fill("parts/seed", source=_fence(brief.seeds[0].source, "python"))
+    return page.fill("draft", seed=seed, failures=failures, budget=_budget(page, brief))
+
+
+def _repair(page: _Page, brief: Brief, trial: Trial, evaluation: Evaluation) -> str:
+    if evaluation.outcome is Outcome.NO_CODE:
+        reason = _cut(evaluation.message, MAX_MESSAGE_CHARS)
+        return page.fill("no_code", number=trial.number, reason=reason, name=brief.operator.name)
+    source = _fence(_cut(trial.candidate.source, MAX_SOURCE_CHARS), "python")
+    return page.fill("repair", number=trial.number, source=source, failure=_failure(page, trial))
+
+
+def _failure(page: _Page, trial: Trial) -> str:
+    evaluation = trial.evaluation
+    if evaluation is None:
+        return ""
+    where, wrong, log = evaluation.where, evaluation.mismatch, evaluation.log.strip()
+    mismatch = ""
+    if wrong is not None:
+        numbers = {"got": wrong.got, "expected": wrong.expected, "count": wrong.count, "total": wrong.total}
+        index = list(wrong.index)
+        mismatch = page.fill("parts/mismatch", output=wrong.output, index=index, bound=f"{wrong.bound:g}", **numbers)
+    return page.fill(
+        "parts/failure",
+        number=trial.number,
+        outcome=evaluation.outcome,
+        stage=evaluation.stage,
+        message=_fence(_cut(evaluation.message, MAX_MESSAGE_CHARS)),
+        where=page.fill("parts/where", case=_line(where.describe())) if where else "",
+        mismatch=mismatch,
+        log=page.fill("parts/log", text=_fence(log[-MAX_LOG_CHARS:])) if log else "",
+    )
+
+
+def _best(page: _Page, trial: Trial) -> str:
+    evaluation = trial.evaluation
+    if evaluation is None or evaluation.score is None or evaluation.score_ci95 is None:
+        return ""
+    return page.fill(
+        "parts/best",
+        number=trial.number,
+        score=f"{evaluation.score:.3f}",
+        interval=_interval(evaluation.score_ci95),
+        rows=_table(_timing(t) for t in evaluation.timings),
+        choices=_choices(page, evaluation.choices),
+        source=_fence(_cut(trial.candidate.source, MAX_SOURCE_CHARS), "python"),
+    )
+
+
+def _timing(timing: Timing) -> tuple[str, ...]:
+    baselines = _list(f"{name} {ms:.4g}" for name, ms in timing.baselines.items())
+    speedups = _list(
+        f"{name} {ratio:.3f} ({_interval(timing.speedup_ci95[name])})" for name, ratio in timing.speedup.items()
+    )
+    label, ms, host = timing.workload.label, f"{timing.median_ms:.4g}", f"{timing.host_us:.0f}"
+    return label, ms, host, baselines, speedups, timing.verdict
+
+
+def _choices(page: _Page, choices: tuple[WorkloadChoice, ...]) -> str:
+    rows = [f"- {c.workload.label}: {_list(f'{k.kernel} {k.text}' for k in c.configs)}" for c in choices if c.configs]
+    return page.fill("parts/choices", rows="\n".join(rows)) if rows else ""
+
+
+def _budget(page: _Page, brief: Brief) -> str:
+    spent, limits = brief.spent, brief.budget
+    return page.fill(
+        "parts/budget",
+        trial=brief.trial,
+        trials=_of(spent.trials, limits.max_trials),
+        tokens=_of(spent.usage.tokens, limits.max_tokens),
+        usd=_of(spent.usage.usd, limits.max_usd),
+        seconds=_of(round(spent.seconds), limits.max_seconds),
+    )
+
+
+# ---------------------------------------------------------------- text
+
+
+def _of(used: int | Decimal, limit: float | Decimal | None) -> str:
+    return _number(used) + ("" if limit is None else f" / {_number(limit)}")
+
+
+def _number(value: Scalar | Decimal) -> str:
+    if isinstance(value, Decimal):
+        return f"{value:.4f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _interval(bounds: tuple[float, float]) -> str:
+    return f"{bounds[0]:.3f} to {bounds[1]:.3f}"
+
+
+def _list(items: Iterable[str]) -> str:
+    return ", ".join(items)
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> str:
+    return "\n".join("| " + " | ".join(_line(cell).replace("|", "\\|") for cell in row) + " |" for row in rows)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[:limit] + "\n[...]"
+
+
+def _fence(text: str, info: str = "") -> str:
+    """A fenced block that its content cannot close, without control characters."""
+    plain = re.sub(r"[^\S\n]*\n", "\n", _CONTROL.sub("", text)).strip("\n")
+    longest = max((len(run) for run in re.findall(r"`+", plain)), default=0)
+    mark = "`" * max(3, longest + 1)
+    return f"{mark}{info}\n{plain}\n{mark}\n"
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")

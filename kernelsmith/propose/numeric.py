@@ -1,0 +1,288 @@
+"""Numeric search: the same kernel with other numbers in `@triton.autotune(configs=[...])`.
+
+The judge measures every configuration that a candidate lists and says which one won on each workload. So a step here is
+a new list around the winners: each power-of-two constant doubled and halved, unless it was measured before. It is a
+coordinate descent whose line search is done by the judge. Invariant: text and syntax trees only; a module that is not
+understood is left alone. Called by `propose.offline`.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kernelsmith.model import ConfigChoice, Scalar, Trial
+
+Number = int | float | bool | str
+MAX_NEW = 8
+"""New configurations per kernel and step."""
+MAX_WINNERS = 3
+LARGEST_BLOCK = 1 << 16
+SMALLEST_DOT = 16
+"""Smallest side of a block in `tl.dot` on the common devices."""
+_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+MOST = {"num_warps": 32, "num_stages": 8}
+"""Options that are searched as well, where the device heeds them, and their largest values."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """One `triton.Config`: the constants of the kernel and the launch options."""
+
+    constants: tuple[tuple[str, Number], ...]
+    options: tuple[tuple[str, int], ...] = ()
+
+    def code(self) -> str:
+        constants = ", ".join(f'"{name}": {value!r}' for name, value in self.constants)
+        return ", ".join([f"{{{constants}}}", *(f"{name}={value}" for name, value in self.options)])
+
+    def key(self, useless: frozenset[str]) -> Config:
+        """What distinguishes it on a device: without the options that change nothing and those at their default."""
+        kept = tuple((n, v) for n, v in sorted(self.options) if n not in useless and v != _DEFAULTS.get(n))
+        return Config(tuple(sorted(self.constants)), kept)
+
+
+_DEFAULTS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1}
+"""Of `triton.Config`."""
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """One autotuned kernel in a module's text."""
+
+    kernel: str
+    start: int
+    end: int
+    """Where the expression of `configs` stands, in bytes of the UTF-8 text."""
+    configs: tuple[Config, ...] | None
+    """None: not a list that can be read without running it."""
+
+
+def tuners(source: str) -> tuple[Tuner, ...]:
+    """The autotuned kernels of a module whose configurations may be replaced."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    offsets = _line_offsets(source)
+    names = _constants(tree)
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        for expression in filter(None, map(_configs_of, node.decorator_list)):
+            if "pre_hook" in ast.unparse(expression) or expression.end_lineno is None:
+                continue
+            start = offsets[expression.lineno - 1] + expression.col_offset
+            end = offsets[expression.end_lineno - 1] + (expression.end_col_offset or 0)
+            found.append(Tuner(node.name, start, end, _read_configs(expression, names)))
+    return tuple(found)
+
+
+class NumericSearch:
+    """Remembers which configurations of which module were listed before."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._measured: dict[tuple[str, str], set[Config]] = {}
+
+    def step(self, trial: Trial, limits: Mapping[str, Scalar], useless: Sequence[str]) -> str | None:
+        """The module with configurations around its winners; None when all of them were listed before."""
+        source, evaluation = trial.candidate.source, trial.evaluation
+        if evaluation is None or not evaluation.choices:
+            return None
+        winners = _winners(choice for workload in evaluation.choices for choice in workload.configs)
+        found = tuners(source)
+        family = _replaced(source, [(tuner, "[]") for tuner in found])
+        ignored = frozenset(useless)
+        changes, anything_new = [], False
+        for tuner in found:
+            won = list({config.key(ignored): config for config in winners.get(tuner.kernel, ())}.values())
+            measured = self._measured.setdefault((family, tuner.kernel), set())
+            measured.update(config.key(ignored) for config in (*(tuner.configs or ()), *won))
+            fresh = self._fresh(won, measured, ignored, _bounds(source, limits))
+            measured.update(config.key(ignored) for config in fresh)
+            anything_new |= bool(fresh)
+            if won:  # losers are not measured again
+                changes.append((tuner, _listing((*won, *fresh), source)))
+        return _replaced(source, changes) if anything_new else None
+
+    def _fresh(
+        self, winners: Sequence[Config], measured: set[Config], useless: frozenset[str], bounds: tuple[int, int]
+    ) -> list[Config]:
+        """Neighbours of the winners that no list has held; those of the most frequent winner first."""
+        fresh: dict[Config, Config] = {}
+        for winner in winners:
+            near = [c for c in _neighbours(winner, useless, bounds) if c.key(useless) not in measured]
+            random.Random(f"{self._seed} {winner.code()}").shuffle(near)
+            for config in near:
+                fresh.setdefault(config.key(useless), config)
+        return list(fresh.values())[:MAX_NEW]
+
+
+def _bounds(source: str, limits: Mapping[str, Scalar]) -> tuple[int, int]:
+    """Smallest value of a constant, and the most elements of a block."""
+    elements = limits.get("tile_elements")
+    return SMALLEST_DOT if "tl.dot" in source else 1, elements if isinstance(elements, int) else 1 << 20
+
+
+def _neighbours(config: Config, useless: frozenset[str], bounds: tuple[int, int]) -> Iterator[Config]:
+    """One number changed by one step."""
+    smallest, elements = bounds
+    for index, (name, value) in enumerate(config.constants):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1 or value & (value - 1):
+            continue
+        for other in (value * 2, value // 2):
+            constants = (*config.constants[:index], (name, other), *config.constants[index + 1 :])
+            sides = sorted(v for _, v in constants if isinstance(v, int))[-2:]
+            if min(smallest, value) <= other <= LARGEST_BLOCK and _product(sides) <= elements and other:
+                yield replace(config, constants=constants)
+    for index, (name, value) in enumerate(config.options):
+        if name in useless or name not in MOST:
+            continue
+        for other in (value * 2, value // 2) if name == "num_warps" else (value + 1, value - 1):
+            if 1 <= other <= MOST[name]:
+                yield replace(config, options=(*config.options[:index], (name, other), *config.options[index + 1 :]))
+
+
+def _product(values: Iterable[int]) -> int:
+    result = 1
+    for value in values:
+        result *= value
+    return result
+
+
+def _winners(choices: Iterable[ConfigChoice]) -> dict[str, tuple[Config, ...]]:
+    """The winning configurations of each kernel, those of most workloads first."""
+    counts: dict[str, dict[Config, int]] = {}
+    for choice in choices:
+        config = _parsed(choice.text)
+        if config is not None:
+            kernel = counts.setdefault(choice.kernel.split("#")[0], {})
+            kernel[config] = kernel.get(config, 0) + 1
+    return {
+        kernel: tuple(sorted(counted, key=lambda c: -counted[c])[:MAX_WINNERS]) for kernel, counted in counts.items()
+    }
+
+
+# ---------------------------------------------------------------- reading and writing the module's text
+
+
+def _configs_of(decorator: ast.expr) -> ast.expr | None:
+    """The `configs` argument of `@triton.autotune(...)`."""
+    if not isinstance(decorator, ast.Call) or not ast.unparse(decorator.func).endswith("autotune"):
+        return None
+    return next(
+        (k.value for k in decorator.keywords if k.arg == "configs"), decorator.args[0] if decorator.args else None
+    )
+
+
+def _parsed(text: str) -> Config | None:
+    """A configuration from its text in a verdict: `{'BLOCK': 1024}, num_warps=4`."""
+    try:
+        call = ast.parse(f"Config({text})", mode="eval").body
+    except SyntaxError:
+        return None
+    return _config(call, {})
+
+
+def _read_configs(node: ast.expr, names: Mapping[str, object]) -> tuple[Config, ...] | None:
+    """The configurations that an expression makes; None if that takes more than reading."""
+    if isinstance(node, ast.Name) and isinstance(names.get(node.id), ast.expr):
+        return _read_configs(_as_expression(names[node.id]), {k: v for k, v in names.items() if k != node.id})
+    if isinstance(node, ast.List | ast.Tuple):
+        found = [_config(element, names) for element in node.elts]
+        return None if None in found else tuple(c for c in found if c is not None)
+    if isinstance(node, ast.ListComp):
+        found = [_config(node.elt, scope) for scope in _scopes(node.generators, names)]
+        return None if None in found or not found else tuple(c for c in found if c is not None)
+    return None
+
+
+def _as_expression(value: object) -> ast.expr:
+    assert isinstance(value, ast.expr)
+    return value
+
+
+def _scopes(generators: Sequence[ast.comprehension], names: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    """The names of every turn of a comprehension without conditions."""
+    if not generators:
+        yield names
+        return
+    first, rest = generators[0], generators[1:]
+    values = _value(first.iter, names)
+    if first.ifs or not isinstance(values, list | tuple):
+        return
+    for value in values:
+        bound: dict[str, object]
+        if isinstance(first.target, ast.Name):
+            bound = {first.target.id: value}
+        elif isinstance(first.target, ast.Tuple) and isinstance(value, list | tuple):
+            targets = [t.id if isinstance(t, ast.Name) else "" for t in first.target.elts]
+            bound = dict(zip(targets, value, strict=False))
+        else:
+            return
+        yield from _scopes(rest, {**names, **bound})
+
+
+def _config(node: ast.expr, names: Mapping[str, object]) -> Config | None:
+    """One call of `triton.Config`."""
+    if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("Config") or len(node.args) > 1:
+        return None
+    mapping = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg == "kwargs"), None)
+    if not isinstance(mapping, ast.Dict):
+        return None
+    constants = []
+    for name, value in zip(mapping.keys, mapping.values, strict=True):
+        read = _value(value, names)
+        if not isinstance(name, ast.Constant) or not isinstance(name.value, str) or not isinstance(read, Number):
+            return None
+        constants.append((name.value, read))
+    options = {k.arg: _value(k.value, names) for k in node.keywords if k.arg in _OPTIONS}
+    if not all(isinstance(value, int) for value in options.values()):
+        return None
+    return Config(tuple(constants), tuple((n, v) for n, v in options.items() if n and isinstance(v, int)))
+
+
+def _value(node: ast.expr, names: Mapping[str, object]) -> object:
+    """A literal with names in it; None for anything that would have to be run."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_value(element, names) for element in node.elts]
+    if isinstance(node, ast.Name):
+        known = names.get(node.id)
+        return _value(known, {k: v for k, v in names.items() if k != node.id}) if isinstance(known, ast.expr) else known
+    return None
+
+
+def _constants(tree: ast.Module) -> dict[str, object]:
+    """Expressions that the module's top level gives a name to."""
+    names: dict[str, object] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            names[node.targets[0].id] = node.value
+    return names
+
+
+def _listing(configs: Iterable[Config], source: str) -> str:
+    name = "triton.Config" if "triton.Config" in source else "Config"
+    lines = "".join(f"        {name}({config.code()}),\n" for config in configs)
+    return f"[\n{lines}    ]"
+
+
+def _replaced(source: str, changes: Sequence[tuple[Tuner, str]]) -> str:
+    data = source.encode()
+    for tuner, text in sorted(changes, key=lambda change: -change[0].start):
+        data = data[: tuner.start] + text.encode() + data[tuner.end :]
+    return data.decode()
+
+
+def _line_offsets(source: str) -> list[int]:
+    """Where each line begins, in bytes; lines as Python's parser counts them."""
+    offsets = [0]
+    for line in source.encode().split(b"\n"):
+        offsets.append(offsets[-1] + len(line) + 1)
+    return offsets
