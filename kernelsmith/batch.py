@@ -5,7 +5,7 @@
     max-time = "3m"
 
     [[item]]
-    operator = "softmax.py"
+    op = "softmax.py"
     min-speedup = 1.1
 
 Invariant: every item ends as one BatchItem, whatever happened to it. Paths are relative to the suite's file. Called by
@@ -55,8 +55,8 @@ class Suite(Frozen):
 
 
 _SETTINGS = ("device", "model", "max_trials", "max_tokens", "max_usd", "max_time", "goal", "width")
-_OWN = ("name", "operator", "set", "max_bytes", "seed", "start", "hint", "min_speedup")
-_PATHS = ("operator", "start", "hint")
+_OWN = ("name", "op", "set", "max_bytes", "seed", "start", "hint", "min_speedup")
+_PATHS = ("op", "start", "hint")
 
 
 def read_suite(path: Path, settings: Settings) -> Suite:
@@ -68,8 +68,8 @@ def read_suite(path: Path, settings: Settings) -> Suite:
     _known(path, "the suite", content, ("defaults", "item"))
     defaults, items = content.get("defaults", {}), content.get("item", [])
     if not isinstance(defaults, dict) or not isinstance(items, list) or not items:
-        raise UsageError(f"{path}: no items", "write one [[item]] with `operator = ...` per operator")
-    _known(path, "[defaults]", defaults, (*_SETTINGS, *(name for name in _OWN if name not in ("name", "operator"))))
+        raise UsageError(f"{path}: no items", "write one [[item]] with `op = ...` per operator")
+    _known(path, "[defaults]", defaults, (*_SETTINGS, *(name for name in _OWN if name not in ("name", "op"))))
     return Suite(path=path, items=tuple(_terms(path, n, defaults | item, settings) for n, item in enumerate(items, 1)))
 
 
@@ -84,15 +84,16 @@ def _terms(path: Path, number: int, table: dict[str, Any], settings: Settings) -
     place = f"item {number}"
     _known(path, place, table, (*_SETTINGS, *_OWN))
     values = {key.replace("-", "_"): value for key, value in table.items()}
-    if "operator" not in values:
-        raise UsageError(f"{path}: {place} names no operator", 'write operator = "op.py"')
+    if "op" not in values:
+        raise UsageError(f"{path}: {place} names no operator", 'write op = "FILE.py"')
     for name in _PATHS:
         if name in values:
             values[name] = path.parent / str(values[name])
     given = {name: values.pop(name) for name in _SETTINGS if name in values}
     try:
         merged = Settings.model_validate(settings.model_dump() | given)
-        values.setdefault("name", Path(values["operator"]).stem)
+        values.setdefault("name", values["op"].stem)
+        values["operator"] = values.pop("op")
         values["overrides"] = values.pop("set", {})
         return Terms(settings=merged, **values)
     except ValidationError as error:

@@ -71,6 +71,7 @@ def brief(
         failures=tuple(t.trial() for t in failed[-FAILURES_SHOWN:]),
         repair=repair.trial() if repair else None,
         seeds=seeds,
+        tried=tuple(t.candidate.id for t in trials if t.candidate.source),
         hint=spec.hint,
         budget=spec.budget,
         spent=spent,

@@ -60,7 +60,7 @@ def start(order: Order, listener: Listener) -> TuneResult:
     """Tune an operator from the beginning."""
     settings = order.settings
     seed = secrets.randbits(31) if order.seed is None else order.seed
-    proposers = _proposers(settings.model, settings.budget(), seed)
+    proposers = _proposers(settings.model, settings.budget(), seed, settings)
     with Store.open(settings.runs) as store, executor_for(settings.device, settings) as (target, executor):
         spec = _spec(order, target.name, executor.describe(order.operator), seed)
         run = store.create(spec)
@@ -80,7 +80,7 @@ def resume(prefix: str, settings: Settings, limits: Budget, models: tuple[str, .
                 "width": settings.width,
             }
         )
-        proposers = _proposers(spec.models, spec.budget, spec.seed)
+        proposers = _proposers(spec.models, spec.budget, spec.seed, settings)
         with executor_for(spec.target, settings) as (target, executor):
             if executor.describe(spec.operator).digest != spec.info.digest:
                 raise OperatorError(
@@ -128,9 +128,11 @@ def _spec(order: Order, target: str, info: OperatorInfo, seed: int) -> RunSpec:
     )
 
 
-def _proposers(models: tuple[str, ...], limits: Budget, seed: int) -> tuple[Proposer, ...]:
+def _proposers(models: tuple[str, ...], limits: Budget, seed: int, settings: Settings) -> tuple[Proposer, ...]:
     dollars = limits.max_usd is not None
-    return tuple(specs.make(spec, seed=seed, dollars=dollars) for spec in models)
+    return tuple(
+        specs.make(spec, seed=seed, dollars=dollars, runs=settings.runs, prompts=settings.prompts) for spec in models
+    )
 
 
 def _render(settings: Settings) -> Callable[[Brief], Prompt]:
