@@ -128,7 +128,8 @@ def _target(page: _Page, target: TargetFacts) -> str:
 def _user(page: _Page, brief: Brief) -> str:
     if brief.repair is not None and brief.repair.evaluation is not None:
         return _repair(page, brief, brief.repair, brief.repair.evaluation)
-    failures = "".join(_failure(page, trial) for trial in brief.failures)
+    newest = brief.failures[-1:]
+    failures = "".join(_failure(page, trial, source=trial in newest) for trial in brief.failures)
     if failures:
         failures = page.fill("parts/failures", items=failures)
     if brief.best:
@@ -148,10 +149,12 @@ def _repair(page: _Page, brief: Brief, trial: Trial, evaluation: Evaluation) -> 
     return page.fill("repair", number=trial.number, source=source, failure=_failure(page, trial))
 
 
-def _failure(page: _Page, trial: Trial) -> str:
+def _failure(page: _Page, trial: Trial, *, source: bool = False) -> str:
+    """Why a trial failed; with its source only where that is asked for and is not shown anyway."""
     evaluation = trial.evaluation
     if evaluation is None:
         return ""
+    code = trial.candidate.source.strip() if source else ""
     where, wrong, log = evaluation.where, evaluation.mismatch, evaluation.log.strip()
     mismatch = ""
     if wrong is not None:
@@ -167,6 +170,7 @@ def _failure(page: _Page, trial: Trial) -> str:
         where=page.fill("parts/where", case=_line(where.describe())) if where else "",
         mismatch=mismatch,
         log=page.fill("parts/log", text=_fence(log[-MAX_LOG_CHARS:])) if log else "",
+        source=page.fill("parts/failed", source=_fence(_cut(code, MAX_SOURCE_CHARS), "python")) if code else "",
     )
 
 
@@ -251,7 +255,7 @@ def _fence(text: str, info: str = "") -> str:
     plain = re.sub(r"[^\S\n]*\n", "\n", _CONTROL.sub("", text)).strip("\n")
     longest = max((len(run) for run in re.findall(r"`+", plain)), default=0)
     mark = "`" * max(3, longest + 1)
-    return f"{mark}{info}\n{plain}\n{mark}\n"
+    return f"{mark}{info}\n{plain}\n{mark}"
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")

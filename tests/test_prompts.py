@@ -158,6 +158,13 @@ def test_a_failure_says_where_and_by_how_much() -> None:
         assert part in user
 
 
+def test_the_newest_failure_comes_with_its_source() -> None:
+    old, new = failed(2), failed(3)
+    user = prompts.render(brief(failures=(old, new))).user
+    assert user.count(KERNEL.strip()) == 1
+    assert user.index("Trial 2") < user.index("Trial 3") < user.index(KERNEL.strip())
+
+
 def test_a_repair_shows_one_kernel_and_its_failure_only() -> None:
     repair = failed(7, Outcome.COMPILE_ERROR, message="line 3: arange's size must be a power of 2")
     user = prompts.render(brief(repair=repair, best=(passed(1, 2.0),), failures=(failed(6),))).user
