@@ -57,6 +57,11 @@ class Call:
         return ", ".join(p.name for p in self.parameters)
 
     @property
+    def tensors(self) -> list[str]:
+        """Tensor arguments as elements of a tuple; lists unpacked."""
+        return [("*" if p.info.kind == "list" else "") + p.name for p in self.parameters if p.info.kind != "scalar"]
+
+    @property
     def annotation(self) -> str:
         """Return annotation of the exported function."""
         if self.returned_argument or self.returns == 1:
@@ -65,7 +70,7 @@ class Call:
 
     @property
     def schema(self) -> str:
-        """Schema for `torch.library.custom_op`."""
+        """Arguments and returns in torch's schema language."""
         parts = []
         for i, p in enumerate(self.parameters):
             kind = p.schema.replace("Tensor", f"Tensor(a{i}!)") if p.name in self.mutates else p.schema
@@ -81,6 +86,8 @@ def read_call(operator: OperatorInfo) -> Call:
     if not isinstance(function, ast.FunctionDef):
         raise KernelsmithError(f"{operator.name}: cannot read its signature {operator.signature!r}")
     args = function.args.posonlyargs + function.args.args
+    if operator.kind == "kernelbench":
+        args = args[1:]  # self
     defaults = [None] * (len(args) - len(function.args.defaults)) + [ast.unparse(d) for d in function.args.defaults]
     infos = {a.name: a for a in operator.arguments}
     parameters = tuple(
@@ -141,7 +148,6 @@ def sizes_code(operator: OperatorInfo) -> str:
     """Body of `dims_of(...)`: finds every dim from the shapes, returns None where they do not fit the operator."""
     tensors = [info for info in operator.arguments if info.kind != "scalar"]
     lines: list[str] = []
-    equal: list[str] = []
     axes: list[tuple[ast.expr, str]] = []
     for info in tensors:
         shape, count = _shape(info)
@@ -153,8 +159,9 @@ def sizes_code(operator: OperatorInfo) -> str:
         lines += [f"if {guard}{one}.dim() != {len(shape)}:", "    return None"]
         if not info.optional:
             axes += [(size, f"{one}.shape[{i}]") for i, size in enumerate(shape)]
-        equal += _equalities(info, shape, count)
-    lines += _solve(axes, operator)
+    solved = _solve(axes, operator)
+    lines += solved
+    equal = [c for info in tensors for c in _equalities(info, solved)]
     relations = [f"not ({_relation(r, operator)})" for r in operator.relations]
     scalars = [c for info in operator.arguments if info.kind == "scalar" for c in _scalar_refusals(info)]
     for condition in [*equal, *relations, *scalars]:
@@ -173,7 +180,11 @@ def _expression(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
-def _equalities(info: ArgumentInfo, shape: list[ast.expr], count: str) -> list[str]:
+def _equalities(info: ArgumentInfo, solved: list[str]) -> list[str]:
+    """When shapes differ from the declared; nothing for a tensor each of whose axes has defined a dim."""
+    shape, count = _shape(info)
+    if all(f"{ast.unparse(size)} = {info.name}.shape[{i}]" in solved for i, size in enumerate(shape)):
+        return []
     sizes = ast.unparse(ast.Tuple(shape, ast.Load()))
     if info.kind == "list":
         return [f"len({info.name}) != {count} or any(t.shape != {sizes} for t in {info.name})"]
@@ -189,8 +200,8 @@ def _scalar_refusals(info: ArgumentInfo) -> list[str]:
         condition = f"{low} <= {info.name} <= {high}"
     elif kind.startswith("one of "):
         condition = f"{info.name} in ({kind.removeprefix('one of ')},)"
-    else:
-        return []
+    else:  # a KernelBench problem has exactly its own value
+        condition = f"{info.name} == {info.values}"
     guard = f"{info.name} is not None and " if info.optional else ""
     return [f"{guard}not ({condition})"]
 

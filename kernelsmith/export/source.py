@@ -6,7 +6,7 @@ Invariant: the result parses, and nothing is left behind that only the removed p
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
@@ -77,17 +77,6 @@ def keep_reachable(source: str, roots: Iterable[str]) -> str:
             edit.remove(statement)
         elif isinstance(statement, ast.Import | ast.ImportFrom) and not _is_future(statement):
             _keep_aliases(edit, statement, needed)
-    return edit.text()
-
-
-def set_constants(source: str, values: Mapping[str, object]) -> str:
-    """`source` with top-level constants assigned other values, as `--set NAME=VALUE` asks."""
-    edit = Edit(source)
-    for statement in edit.tree.body:
-        if isinstance(statement, ast.Assign) and len(names := bound_names(statement)) == 1:
-            (name,) = names
-            if name in values:
-                edit.replace(statement, f"{name} = {values[name]!r}")
     return edit.text()
 
 
