@@ -54,13 +54,13 @@ class Store:
         with _guard(path):
             if create:
                 folder.mkdir(parents=True, exist_ok=True)
-            readonly = path.exists() and not os.access(path, os.W_OK)
+            readonly = not create and not _writable(folder, path)
             # a store on a read-only disk can still be reported from; `immutable` needs no shared-memory file
-            uri = f"{path.absolute().as_uri()}?{'mode=ro&immutable=1' if readonly and not create else 'mode=rwc'}"
-            connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)
+            mode = "mode=ro&immutable=1" if readonly else "mode=rwc"
+            connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=BUSY_SECONDS)
             try:
                 store = cls(folder, Database(connection, execute_plugins=False))
-                store._migrate(path, readonly=readonly and not create)
+                store._migrate(path, readonly=readonly)
             except BaseException:
                 connection.close()
                 raise
@@ -344,10 +344,14 @@ def _guard(path: Path) -> Iterator[None]:
         raise StoreError(f"{error.filename or path}: {error.strerror or error}", _advice(path, str(error))) from error
 
 
+def _writable(*paths: Path) -> bool:
+    return all(os.access(path, os.W_OK, effective_ids=True) for path in paths)
+
+
 def _advice(path: Path, said: str) -> str:
     if "malformed" in said or "not a database" in said:
         return f"it is damaged; move it away (mv {path} {path}.damaged); the runs' folders stay readable"
-    if "full" in said or "No space" in said or "File too large" in said:
+    if any(words in said for words in ("full", "No space", "File too large", "disk I/O", "Disk quota")):
         return "make room on the disk, then `kernelsmith tune --resume RUN`; nothing that arrived before is lost"
     if "readonly" in said or "Read-only" in said or "Permission" in said or "unable to open" in said:
         return "the folder cannot be written; name another with --runs DIR or KERNELSMITH_RUNS"

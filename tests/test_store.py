@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from kernelsmith.errors import StoreError, UsageError
+from kernelsmith.migrations import STEPS
+from kernelsmith.model import Candidate, Level, Prompt, Reply, StopReason, Usage
+from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verdict, spent
+from kernelsmith.store import FILE, Store
+from tests.fakes import evaluation_of, spec
+
+ROOT = Path(__file__).parents[1]
+PROMPT = Prompt(system="be fast", user="please")
+EXACT = Usage(input_tokens=7, output_tokens=3, usd=Decimal("0.1234567890123456789"))
+
+
+def call(number: int = 1, **changes: object) -> Call:
+    values = {"number": number, "model": "openai:m", "prompt": PROMPT.id, "reserved": EXACT + EXACT}
+    return Call.model_validate(values | changes)
+
+
+def judged(source: str = "# faster 2.0", number: int = 1) -> TrialRecord:
+    verdict = Verdict(level=Level.QUICK, seed=5, evaluation=evaluation_of(source, Level.QUICK))
+    return TrialRecord(number=number, candidate=Candidate(source=source, origin="openai:m"), verdict=verdict)
+
+
+def filled(store: Store) -> Run:
+    run = store.create(spec())
+    store.intend(run, call(repairs=None, parents=("a", "b")), PROMPT, 1.0)
+    store.answered(run, 1, Reply(text="täxt", usage=EXACT, model="openai:m", complete=False), 2.0)
+    store.add_trial(run, judged())
+    store.add_verdict(run, judged(), 3.5)
+    return run
+
+
+def test_round_trip(store: Store) -> None:
+    run = filled(store)
+    (found,) = store.runs()
+    assert found.spec == run.spec and found.seconds == 3.5
+    (stored,) = store.calls(run)
+    assert stored.status is CallStatus.ANSWERED and stored.reply == "täxt" and not stored.complete
+    assert stored.usage == EXACT, "dollars are exact"
+    assert stored.parents == ("a", "b")
+    assert store.trials(run) == (judged(),)
+
+
+def test_reply_and_intent_are_on_disk_for_another_connection(store: Store) -> None:
+    run = store.create(spec())
+    store.intend(run, call(), PROMPT, 0.0)
+    with Store.open(store.folder) as other:
+        assert other.calls(run)[0].status is CallStatus.INTENT
+        store.answered(run, 1, Reply(text="here", usage=EXACT, model="m"), 0.0)
+        assert other.calls(run)[0].reply == "here"
+
+
+def test_folder_is_readable_and_holds_no_seed(store: Store) -> None:
+    run = filled(store)
+    store.finish(run, RunStatus.FINISHED, StopReason.TRIALS, "", 1)
+    folder = store.folder_of(run)
+    files = {str(p.relative_to(folder.path)) for p in folder.path.rglob("*") if p.is_file() and p.name[0] != "."}
+    assert files == {
+        *("run.json", "winner.py", f"prompts/{PROMPT.id}.md"),
+        *(f"trials/001/{name}" for name in ("prompt.txt", "reply.md", "usage.json", "kernel.py", "evaluation.json")),
+    }
+    assert folder.winner.read_text() == "# faster 2.0"
+    assert '"seed"' not in "".join((folder.path / name).read_text() for name in files)
+
+
+def test_latest_verdict_counts(store: Store) -> None:
+    run = filled(store)
+    failing = Verdict(level=Level.FULL, seed=6, evaluation=evaluation_of("# wrong_values", Level.FULL))
+    store.add_verdict(run, judged().model_copy(update={"verdict": failing}), 4.0)
+    assert store.trials(run)[0].verdict == failing
+
+
+def test_spent_counts_flights_at_their_reservation() -> None:
+    calls = (
+        call(1, status="answered", usage=EXACT),
+        call(2),
+        call(3, status="lost", usage=EXACT + EXACT),
+        call(4, status="failed"),
+        call(5, status="nothing"),
+    )
+    used = spent(calls, (judged(number=6),), 9.0)
+    assert used.trials == 4, "answered, in flight, lost, and a kernel that needed no call"
+    assert used.usage.usd == 3 * EXACT.usd
+    assert (used.reserved_usd, used.reserved_tokens, used.seconds) == (2 * EXACT.usd, 20, 9.0)
+
+
+def test_prefixes(store: Store) -> None:
+    first, second = store.create(spec()), store.create(spec())
+    assert store.find(first.id).id == first.id
+    with pytest.raises(UsageError, match="fits 2 runs"):
+        store.find("op-")
+    with pytest.raises(UsageError, match="no run"):
+        store.find("nothing")
+    with pytest.raises(UsageError, match="no run"):
+        store.find("%")
+    assert [run.id for run in store.runs()] == [second.id, first.id]
+
+
+def test_remove(store: Store) -> None:
+    run, other = filled(store), filled(store)
+    store.remove(run)
+    assert [r.id for r in store.runs()] == [other.id]
+    assert not store.folder_of(run).path.exists()
+    assert store.trials(other) and not store.trials(run)
+
+
+def test_newer_store_is_refused(store: Store) -> None:
+    store.close()
+    with sqlite3.connect(store.folder / FILE) as connection:
+        connection.execute(f"PRAGMA user_version = {len(STEPS) + 1}")
+    connection.close()
+    with pytest.raises(StoreError, match="version") as caught:
+        Store.open(store.folder)
+    assert "update" in caught.value.hint
+
+
+@pytest.mark.parametrize("garbage", [b"this is no database, however long it may be" * 99, None])
+def test_corrupt_store_says_how_to_move_it_away(store: Store, garbage: bytes | None) -> None:
+    filled(store)
+    store.close()
+    path = store.folder / FILE
+    content = path.read_bytes()
+    path.write_bytes(garbage if garbage else content[:100] + b"\xff" * (len(content) - 100))
+    with pytest.raises(StoreError) as caught, Store.open(store.folder) as opened:
+        opened.runs()
+    assert "mv " in caught.value.hint
+
+
+def test_record_changed_by_hand(store: Store) -> None:
+    run = filled(store)
+    store.close()
+    with sqlite3.connect(store.folder / FILE) as connection:
+        connection.execute("UPDATE runs SET spec = '{}'")
+    connection.close()
+    with Store.open(store.folder) as opened, pytest.raises(StoreError, match=run.id):
+        opened.runs()
+
+
+def test_missing_store_is_not_made_for_reading(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no store"):
+        Store.open(tmp_path / "nowhere", create=False)
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.fixture
+def as_nobody() -> Iterator[Path]:
+    """A folder owned by root while the test runs as another user: for root every folder is writable."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        if os.geteuid() != 0:
+            folder.chmod(0o555)
+            yield folder
+            folder.chmod(0o755)
+            return
+        yield folder
+
+
+def test_read_only_folder(as_nobody: Path) -> None:
+    with Store.open(as_nobody / "full") as store:
+        run = filled(store)
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        with pytest.raises(StoreError) as caught:
+            Store.open(as_nobody / "new")
+        assert "--runs" in caught.value.hint
+        with pytest.raises(StoreError) as caught, Store.open(as_nobody / "full") as store:
+            store.create(spec())
+        assert "--runs" in caught.value.hint
+        with Store.open(as_nobody / "full", create=False) as store:
+            assert store.find(run.id).id == run.id, "reading needs no right to write"
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+def test_runs_folder_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(StoreError):
+        Store.open(tmp_path / "runs")
+
+
+FILL = """
+import resource, signal, sys
+from pathlib import Path
+from tests.test_store import filled, call, PROMPT, EXACT
+from kernelsmith.errors import StoreError
+from kernelsmith.model import Reply
+from kernelsmith.store import Store
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with Store.open(Path(sys.argv[1])) as store:
+    run = filled(store)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+    kept = 1
+    try:
+        for number in range(2, 99):
+            store.intend(run, call(number), PROMPT, 0.0)
+            store.answered(run, number, Reply(text="x" * 20_000, usage=EXACT, model="m"), 0.0)
+            kept = number
+    except StoreError as error:
+        print(kept, error.hint)
+"""
+
+
+def test_full_disk_is_a_store_error_and_keeps_what_was_written(tmp_path: Path) -> None:
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
+    done = subprocess.run(
+        [sys.executable, "-c", FILL, str(tmp_path / "runs")], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    kept, _, hint = done.stdout.partition(" ")
+    assert "room" in hint, done.stdout
+    with Store.open(tmp_path / "runs") as store:
+        calls = store.calls(store.runs()[0])
+    answered = [c for c in calls if c.status is CallStatus.ANSWERED]
+    assert len(answered) == int(kept) > 2 and all(len(c.reply) == 20_000 for c in answered[1:])
