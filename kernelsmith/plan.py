@@ -244,6 +244,8 @@ class LaunchPlan(Frozen):
         for step in self.steps:
             if isinstance(step, Launch):
                 _check_launch(step, self.kernels)
+            elif step.out.numel * ITEM_SIZES[step.out.dtype] > self.buffers[step.out.buffer].nbytes:
+                raise ValueError(f"a step writes {step.out.numel} elements over each other")
         for buffer in self.buffers:
             if isinstance(buffer, ConstantBuffer):
                 bytes.fromhex(buffer.data)

@@ -84,6 +84,7 @@ def test_plans_that_differ_only_in_source_locations_are_the_same() -> None:
         (Fill(out=view(0, 9), value=0), "36 bytes in a buffer of 32"),
         (Fill(out=view(0, 8, 1), value=0), "36 bytes in a buffer of 32"),
         (Copy(out=view(1), source=view(1, 17)), "68 bytes in a buffer of 64"),
+        (Fill(out=View(buffer=1, dtype="float32", shape=(2**30,), strides=(0,)), value=1), "over each other"),
         (Launch(kernel=1, grid=(1, 1, 1), arguments=()), "kernel 1, of which there are 1"),
         (Launch(kernel=0, grid=(1, 1, 1), arguments=()), "0 arguments"),
         (launch(0).model_copy(update={"grid": (2**16, 2**16, 1)}), "grid"),

@@ -43,7 +43,7 @@ GUARD_BYTES = 1024
 """Before and after each buffer; a multiple of the alignment of regions."""
 
 _GUARD_BYTE = 0xA5
-_ADDRESS_TYPES = ("!tt.ptr", "i64")
+_POINTERS = ("*", "!tt.ptr")
 
 
 class PlanError(Exception):
@@ -60,7 +60,7 @@ def plan_faults() -> Iterator[None]:
 
 
 class BoundKernel(Protocol):
-    """A kernel compiled for the device; `arguments` are the TTIR types of its parameters."""
+    """A kernel compiled for the device; `arguments` are the types of its parameters, as `*f32`, `i32`."""
 
     @property
     def arguments(self) -> tuple[str, ...]: ...
@@ -187,10 +187,10 @@ class Workspace:
     def _slot(self, kind: str, argument: Argument, name: str) -> int | float:
         if isinstance(argument, ScalarArgument):
             value = _number(argument.value)
-            if kind.startswith("!tt.ptr") or (isinstance(value, float) and kind.startswith("i")):
+            if kind.startswith(_POINTERS) or (isinstance(value, float) and kind.startswith("i")):
                 raise PlanError(f"{name}: the number {value!r} is given for a parameter of type {kind}")
             return value
-        if not kind.startswith(_ADDRESS_TYPES):
+        if not kind.startswith((*_POINTERS, "i64")):
             raise PlanError(f"{name}: an address is given for a parameter of type {kind}")
         return self._address(argument.view) if isinstance(argument, PointerArgument) else 0
 
