@@ -19,7 +19,7 @@ class Values(StrEnum):
     """Kind of contents of a case."""
 
     NORMAL = "normal"
-    SHIFTED = "mean 100"
+    SHIFTED = "large-mean"
     NEGATIVE = "all negative"
     LARGE = "large"
     TINY = "tiny"

@@ -23,8 +23,11 @@ from kernelsmith.evaluate.inputs import CallInputs, Case, materialise
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.operators.native import placed
 
-SENSITIVITY = 4.0
-"""Multiple of the measured movement: at 4x, 8 draws pass honest bf16 attention and see one key of 16,253 dropped."""
+NARROW, WIDE = 4.0, 16.0
+"""Multiples of the measured movement. At 4x, 8 draws pass honest bf16 attention and see one key of 16,253 dropped. With
+inputs as wide as the accumulator, long sums round oftener than inputs do: 16x passes them and is far below tf32."""
+LOSS = 4.0
+"""Multiple of what the reference itself loses in the working dtype, beyond the rounding of its answer."""
 ROUNDING = {torch.float64: 8.0, torch.float32: 4.0}
 """Units of eps granted for approximate intrinsics where no wider intermediate exists; narrower dtypes get 1."""
 NEIGHBOURS = 4
@@ -242,7 +245,9 @@ class _Movement:
     """How one output moved under the draws."""
 
     largest: torch.Tensor
-    """Largest finite |draw - truth| per element."""
+    """Largest finite |draw - truth| per element, times the multiple granted for it."""
+    lost: torch.Tensor
+    """Largest |draw in the working dtype - truth| beyond the rounding of the answer; wide inputs only."""
     nan: torch.Tensor
     """Elements that became NaN in a draw."""
     seen: tuple[torch.Tensor, ...]
@@ -255,6 +260,7 @@ def _movements(
     """Reference in float64 on inputs moved by a random sign times their rounding unit."""
     outputs = exact.all
     largest = [torch.zeros(t.shape, dtype=torch.float64) for t in outputs]
+    lost = [torch.zeros(t.shape, dtype=torch.float64) for t in outputs]
     nan = [torch.zeros(t.shape, dtype=torch.bool) for t in outputs]
     seen: list[list[torch.Tensor]] = [[] for _ in outputs]
     integers = any(not _floating(t) for t in outputs)
@@ -263,6 +269,7 @@ def _movements(
     units = [_unit(b.view.dtype) for b in inputs.buffers()]
     if not any(units):
         draws = 0
+    wide = max(units, default=0.0) <= 2.0**-24
     generator = torch.Generator().manual_seed(RANDOM_STATE)
     for _ in range(draws):
         moved = [_perturbed(d, u, generator) for d, u in zip(doubles, units, strict=True)]
@@ -271,12 +278,28 @@ def _movements(
             if d.shape != t.shape:
                 continue
             if _floating(t):
-                distance = (d - t).abs()
-                largest[i] = torch.maximum(largest[i], torch.where(distance.isfinite(), distance, 0.0))
+                largest[i] = torch.maximum(largest[i], _finite((d - t).abs()))
                 nan[i] |= d.isnan()
             elif not any(torch.equal(d, s) for s in seen[i]):
                 seen[i].append(d)
-    return [_Movement(m, n, tuple(s)) for m, n, s in zip(largest, nan, seen, strict=True)]
+        if wide:
+            nearby = [_perturbed(d, 2 * u, generator) for d, u in zip(doubles, units, strict=True)]
+            own = [n.to(getattr(torch, b.view.dtype)) for n, b in zip(nearby, inputs.buffers(), strict=True)]
+            for i, (d, t) in enumerate(zip(_run(op, inputs, own, op.reference).all, outputs, strict=True)):
+                if _floating(t) and d.shape == t.shape:
+                    lost[i] = torch.maximum(lost[i], loss(d, t))
+    multiple = WIDE if wide else NARROW
+    return [_Movement(m * multiple, o, n, tuple(s)) for m, o, n, s in zip(largest, lost, nan, seen, strict=True)]
+
+
+def _finite(distance: torch.Tensor) -> torch.Tensor:
+    return torch.where(distance.isfinite(), distance, 0.0)
+
+
+def loss(working: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """How far an answer in its own dtype is from truth beyond half a unit in its last place; 0 where not finite."""
+    half = value.abs() * (torch.finfo(working.dtype).eps / 2)
+    return _finite((working.to(value.dtype) - value).abs() - half).clamp(min=0)
 
 
 def _unit(dtype: str) -> float:
@@ -348,9 +371,8 @@ def _bound(
         return size * relative + absolute
     smallest = info.smallest_normal if info.bits != 16 or info.max > 1e5 else torch.finfo(working.dtype).tiny * info.eps
     rounding = size * (ROUNDING.get(working.dtype, 1.0) * info.eps) + smallest
-    off = (working.to(value.dtype) - value).abs()
-    lost = torch.where(off.isfinite(), off - size * (info.eps / 2), 0.0).clamp(min=0)
-    bound = rounding + SENSITIVITY * (smoothed(movement.largest) + smoothed(lost))
+    lost = torch.maximum(loss(working, value), movement.lost)
+    bound = rounding + smoothed(movement.largest) + LOSS * smoothed(lost)
     if extra is not None:
         unit = info.eps if working.dtype is torch.float64 else 2.0**-23
         bound = bound + ACCUMULATION * unit * extra.double().expand(bound.shape)

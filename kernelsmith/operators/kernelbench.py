@@ -118,8 +118,11 @@ class Problem:
     def ops(self) -> tuple[str, ...]:
         """The aten operators of one forward pass."""
 
+        state = {n: t.detach().to("meta") for n, t in self._state.items()}
+
         def on_meta(*args: Any) -> Any:
-            return self._functional({n: t.to("meta") for n, t in self._state.items()}, args)
+            with torch.no_grad():
+                return torch.func.functional_call(self.model, state, args)
 
         try:
             return called(on_meta, self._sketch, self._failing_meta)
@@ -231,8 +234,11 @@ def _constants(tree: ast.Module) -> dict[str, int | None]:
 def _shrunk(
     path: Path, text: str, changed: dict[str, Scalar], seed: int, max_bytes: int
 ) -> tuple[Problem, tuple[str, ...]]:
-    """Halves the largest integer constant that matters, again and again, until one draw of inputs fits."""
-    start = {n: v for n, v in _constants(ast.parse(_replaced(text, changed))).items() if v is not None}
+    """Halves the largest integer constant that matters, again and again, until one draw of inputs fits.
+
+    Constants the user set keep their value. `changed` receives the new sizes.
+    """
+    start = {n: v for n, v in _constants(ast.parse(text)).items() if v is not None and n not in changed}
     sizes, useless = dict(start), set[str]()
     problem = _problem(path, text, changed, seed)
     now = problem.nbytes()
