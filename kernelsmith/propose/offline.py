@@ -70,7 +70,7 @@ class OfflineProposer:
             limits, useless = brief.target.limits, brief.target.useless_knobs
             while (source := self._search.step(trial, limits, useless)) is not None:
                 yield f"numbers of trial {trial.number}", source
-        if not brief.best:
+        if not brief.best and (brief.failures or not self._proposed):  # else a verdict is still awaited
             for kernel in [k for k in fitting if k not in same][:MAX_OTHERS]:
                 yield f"library {kernel.file}", adapted(kernel, brief.operator)
 

@@ -11,6 +11,8 @@ from kernelsmith.model import Prompt
 from kernelsmith.propose.remote import RemoteProposer, RemoteSpec, Retry, Wire
 from kernelsmith.propose.stream import Received, count
 
+OWN_HOSTS = ("api.openai.com", "openai.azure.com")
+
 
 def make(spec: RemoteSpec, retry: Retry) -> RemoteProposer:
     """A proposer for this spec; imports the SDK."""
@@ -20,7 +22,7 @@ def make(spec: RemoteSpec, retry: Retry) -> RemoteProposer:
 
     def arguments(prompt: Prompt, max_output_tokens: int) -> dict[str, Any]:
         # OpenAI's reasoning models refuse the old name; older compatible servers know no other
-        limit = "max_completion_tokens" if spec.base_url is None else "max_tokens"
+        limit = "max_completion_tokens" if client.base_url.host.endswith(OWN_HOSTS) else "max_tokens"
         optional = {"temperature": spec.options.temperature, "reasoning_effort": spec.options.effort}
         return {
             "model": spec.model,

@@ -73,6 +73,16 @@ def test_a_kernel_of_the_same_operation_is_renamed() -> None:
     assert "softmax_block[" in found[0]
 
 
+def test_other_kernels_wait_for_a_first_verdict() -> None:
+    failure = Evaluation(outcome=Outcome.WRONG_VALUES, stage=Stage.CHECK, message="no")
+    failed = Trial(number=1, candidate=Candidate(source="x", origin="offline"), evaluation=failure)
+    proposer = OfflineProposer()
+    assert len(proposals(proposer, brief(SOFTMAX))) == 1
+    others = proposals(proposer, brief(SOFTMAX, failures=(failed,)))
+    assert others
+    assert all("def softmax(" in source for source in others)
+
+
 def test_kernels_with_other_parameters_are_not_tried() -> None:
     number = ArgumentInfo(name="n", kind="scalar")
     assert proposals(OfflineProposer(), brief(operator("f", number, ops=("aten._softmax",)))) == []
