@@ -149,10 +149,14 @@ def _compile_ttir(ttir: str, checked: bool, fp_fusion: bool, isa: Isa, cache_dir
 def _read(folder: Path, stem: str) -> Binary | None:
     try:
         facts = json.loads((folder / f"{stem}.json").read_text())
-        code = (folder / f"{stem}.so").read_bytes()
-    except FileNotFoundError:
-        return None
-    return Binary(facts["name"], tuple(facts["arguments"]), facts["scratch_bytes"], code)
+        return Binary(
+            name=facts["name"],
+            arguments=tuple(facts["arguments"]),
+            scratch_bytes=facts["scratch_bytes"],
+            code=(folder / f"{stem}.so").read_bytes(),
+        )
+    except (FileNotFoundError, ValueError, KeyError):
+        return None  # absent, or cut short by a full disk: built again
 
 
 def _write(folder: Path, stem: str, binary: Binary) -> None:
