@@ -12,7 +12,7 @@ from sqlite_utils import Database
 Step = Callable[[Database], None]
 
 
-def _m001_runs_calls_trials_evaluations(db: Database) -> None:
+def _m001_runs_and_calls(db: Database) -> None:
     db.table("runs").create(
         {
             "id": str,
@@ -53,6 +53,9 @@ def _m001_runs_calls_trials_evaluations(db: Database) -> None:
         not_null={"run", "number", "model", "status", "reserved", "usage"},
     )
     db.table("calls").create_index(["run", "number"], unique=True)
+
+
+def _m002_trials_and_evaluations(db: Database) -> None:
     db.table("trials").create(
         {
             "run": str,
@@ -89,5 +92,5 @@ def _m001_runs_calls_trials_evaluations(db: Database) -> None:
     db.table("evaluations").create_index(["run", "number"])
 
 
-STEPS: tuple[Step, ...] = (_m001_runs_calls_trials_evaluations,)
+STEPS: tuple[Step, ...] = (_m001_runs_and_calls, _m002_trials_and_evaluations)
 """In order; the length is the version that this program writes."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kernelsmith.commands import options
 from kernelsmith.commands.common import interruptible, operator_ref, print_lines
 from kernelsmith.errors import UsageError
+
+if TYPE_CHECKING:
+    from kernelsmith.model import Prompt
 
 
 def tune(
@@ -45,28 +48,21 @@ def tune(
     """
     from kernelsmith import config, live, session
 
-    flags = {
-        "device": device,
-        "model": model,
+    limits = {
         "max_trials": max_trials,
         "max_tokens": max_tokens,
         "max_usd": max_usd,
         "max_time": max_time,
         "goal": goal,
-        "width": width,
-        "unsafe": unsafe or None,
-        "runs": runs,
-        "prompts": prompts,
-        "targets": targets,
     }
-    settings = config.load(flags)
+    flags = {"device": device, "model": model, "width": width, "unsafe": unsafe or None, "runs": runs}
+    settings = config.load(flags | limits | {"prompts": prompts, "targets": targets})
     if resume is not None:
         fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed}
         _refuse_with_resume(fixed | {"print_prompt": print_prompt})
+        budget, models = config.limits(limits), tuple(model or ())
         with interruptible() as event, live.view(json=json, quiet=quiet) as view:
-            result = session.resume(
-                resume, settings, config.limits(flags), tuple(model or ()), session.Listener(view, event)
-            )
+            result = session.resume(resume, settings, budget, models, session.Listener(view, event))
         raise typer.Exit(result.exit_code)
     if operator is None:
         raise UsageError("no operator file given", "kernelsmith tune OP, or kernelsmith tune --resume RUN")
@@ -78,12 +74,15 @@ def tune(
         hint=session.read_text(hint, "--hint") if hint else "",
     )
     if print_prompt:
-        prompt = session.first_prompt(order)
-        print_lines([prompt.model_dump_json()] if json else [prompt.system, "", prompt.user])
+        _print_prompt(session.first_prompt(order), json=json)
         return
     with interruptible() as event, live.view(json=json, quiet=quiet) as view:
         result = session.start(order, session.Listener(view, event))
     raise typer.Exit(result.exit_code)
+
+
+def _print_prompt(prompt: Prompt, *, json: bool) -> None:
+    print_lines([prompt.model_dump_json()] if json else [prompt.system, "", prompt.user])
 
 
 def _refuse_with_resume(given: Mapping[str, object]) -> None:
