@@ -24,6 +24,11 @@ _Handler = Callable[[Recording, Any, dict[str, Any], Callable[[], Any]], Any]
 class AtenRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Runs every aten call of the host function and writes down what it does."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch's own hook. True, the default, imports torch._dynamo at the first call: seconds, in every fork."""
+        return False
+
     def __init__(self, recording: Recording) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._recording = recording

@@ -212,7 +212,7 @@ def _layout(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
 
 def _reserve(nbytes: int) -> mmap.mmap:
     try:
-        return mmap.mmap(-1, nbytes)
+        return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError) as error:
         raise MemoryError(f"the plan needs {nbytes} bytes: {error}") from error
 

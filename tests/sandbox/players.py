@@ -41,6 +41,7 @@ from kernelsmith.sandbox.messages import (
     pack,
     state_regions,
 )
+from kernelsmith.sandbox.warm import ROLES, WARM
 from kernelsmith.sandbox.zygote import Zygote
 
 RECORDER = "kernelsmith.sandbox.recorder"
@@ -50,7 +51,7 @@ HEADER = "import torch, triton, triton.language as tl\n"
 
 
 def roles_zygote() -> Zygote:
-    return Zygote(preload=("torch", "triton", "triton.language", "triton.compiler", RECORDER, LAUNCHER))
+    return Zygote(preload=("torch", "triton", *ROLES), warm=WARM)
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:

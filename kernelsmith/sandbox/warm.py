@@ -1,0 +1,29 @@
+"""What the zygote does once so that no fork pays for it: the first Triton compilation of a process.
+
+A cold front end imports modules and hashes Triton's own sources, which takes longer than compiling most kernels.
+Invariant: nothing is launched, so that no thread starts. Named to `Zygote(warm=...)`; `ROLES` is for its `preload`.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+ROLES = ("kernelsmith.sandbox.recorder", "kernelsmith.sandbox.launcher", "kernelsmith.devices.cpu")
+WARM = "kernelsmith.sandbox.warm.compile_something"
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _row(x, y, n, block: tl.constexpr):  # type: ignore[no-untyped-def]
+    """A kernel of the usual kind: a masked load, a reduction, a store."""
+    at = tl.arange(0, block)
+    row = tl.program_id(0) * n
+    values = tl.load(x + row + at, mask=at < n, other=0.0)
+    tl.store(y + row + at, values * tl.sum(values, 0), mask=at < n)
+
+
+def compile_something() -> None:
+    """Compile a kernel for the active device, and load what launches need."""
+    import torch
+
+    _row.warmup(torch.float32, torch.float32, 100, block=128, grid=(1,))
