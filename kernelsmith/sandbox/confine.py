@@ -126,16 +126,21 @@ def confine(world: World, limits: Limits, scratch: str) -> bool:
         read = (*world.paths.read, *proc, world.warm)
         landlock.restrict(world.layers.landlock_abi, read=read, write=[scratch], devices=world.paths.devices)
     if world.layers.seccomp:
-        linux.load_seccomp(world.seccomp or filter_for(world.layers, os.getpid()))
+        linux.load_seccomp(world.seccomp or _filter(world.layers, world.paths, os.getpid()))
     return fresh_proc
 
 
-def filter_for(layers: Layers, pid: int | None = None) -> bytes:
+def _filter(layers: Layers, paths: view.Paths, pid: int | None = None) -> bytes:
     """The filter that fits the other layers; empty if it depends on the fork's `pid` and that is not given."""
     signals_stay_inside = layers.pid_namespace or layers.landlock_abi >= 6
-    if not signals_stay_inside and pid is None:
+    if not layers.seccomp or (not signals_stay_inside and pid is None):
         return b""
-    needs = seccomp.Needs(layers.readonly_mounts, layers.pid_namespace, None if signals_stay_inside else pid)
+    needs = seccomp.Needs(
+        readonly_mounts=layers.readonly_mounts,
+        own_pids=layers.pid_namespace,
+        hidden_memory=paths.accelerators,
+        only_signal=None if signals_stay_inside else pid,
+    )
     return seccomp.program(needs)
 
 
@@ -170,7 +175,7 @@ def _isolate(world: World, flags: int, fresh_proc: bool) -> World:
     # Only process 1 of a pid namespace of its own user namespace may come back to it after unshare(CLONE_NEWPID).
     own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     linux.mount("tmpfs", view.WARM, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
-    return replace(world, layers=layers, pid_namespace=own, seccomp=filter_for(layers) if layers.seccomp else b"")
+    return replace(world, layers=layers, pid_namespace=own, seccomp=_filter(layers, world.paths))
 
 
 def _enter_plain(world: World) -> World:
@@ -179,7 +184,7 @@ def _enter_plain(world: World) -> World:
     linux.become_subreaper()
     Path(world.warm).mkdir(exist_ok=True)
     layers = replace(world.layers, uid=os.getuid(), other_uid=changed)
-    return replace(world, layers=layers, seccomp=filter_for(layers) if layers.seccomp else b"")
+    return replace(world, layers=layers, seccomp=_filter(layers, world.paths))
 
 
 def _leave_root() -> bool:

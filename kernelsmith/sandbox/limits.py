@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-
 SCRATCH_INODES = 16384  # files and folders that a child may have in its scratch
 
 

@@ -94,6 +94,10 @@ _ONLY_SELF = {"prlimit64": (302, 261), "sched_setaffinity": (203, 122)}
 _SIGNALS = {"kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131)}
 _QUEUED_SIGNALS = {"rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "pidfd_send_signal": (424, 424)}
 _CLONE = (56, 220)
+_MMAP = (9, 222)
+_SHARED_ANONYMOUS = 0x21  # MAP_SHARED | MAP_ANONYMOUS
+_PRCTL = (157, 167)
+_PR_SET_PDEATHSIG = 1
 # chmod, chown, utime, xattr, file attributes
 _METADATA = (
     (90, 91, 268, 452, 92, 93, 94, 260, 132, 235, 261, 280, 188, 189, 190, 197, 198, 199, 463, 466, 469),
@@ -106,7 +110,8 @@ class Needs:
     """What the filter must make up for because another layer is missing."""
 
     readonly_mounts: bool  # without: changes of metadata pretend success and do nothing, for Landlock lets them through
-    own_pids: bool  # without: no new session or process group, so that one killpg reaches every descendant
+    own_pids: bool  # without: no new session or process group, and death with the parent, so that nothing gets away
+    hidden_memory: bool  # without: no shared anonymous memory, which no resident size shows once it is let go of
     only_signal: int | None = None  # where signals could leave the sandbox: the only process that may be signalled
 
 
@@ -135,6 +140,11 @@ def program(needs: Needs) -> bytes:
     if needs.only_signal is not None:
         whom = (0, needs.only_signal, 0xFFFFFFFF & -needs.only_signal)
         code += [_only_first_argument(row[column], whom) for row in _SIGNALS.values()]
+    if not needs.own_pids:
+        code.append(_if_equal(_PRCTL[column], _load(16) + _if_equal(_PR_SET_PDEATHSIG, _refuse(_EPERM)) + _ALLOW))
+    if not needs.hidden_memory:
+        flags = _load(40) + _op(_AND, _SHARED_ANONYMOUS)
+        code.append(_if_equal(_MMAP[column], flags + _if_equal(_SHARED_ANONYMOUS, _refuse(_EPERM)) + _ALLOW))
     # clone3 keeps its flags in memory, where no filter can read them; libc falls back to clone
     code.append(_if_equal(_CLONE3, _refuse(_ENOSYS)))
     code.append(
@@ -143,7 +153,7 @@ def program(needs: Needs) -> bytes:
     return b"".join([*code, _ALLOW])
 
 
-_LOAD, _JUMP_EQUAL, _JUMP_GE, _JUMP_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _JUMP_EQUAL, _JUMP_GE, _JUMP_SET, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 
 
 def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -155,7 +165,8 @@ _KILL = _op(_RETURN, 0x80000000)
 
 
 def _load(offset: int) -> bytes:
-    """Load a word of struct seccomp_data: 0 the number, 4 the architecture, 16 the low half of the first argument."""
+    """Load a word of struct seccomp_data: 0 the number, 4 the architecture, 16 the low half of the first argument,
+    40 that of the fourth."""
     return _op(_LOAD, offset)
 
 

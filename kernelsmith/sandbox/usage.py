@@ -11,6 +11,8 @@ import os
 import subprocess
 from pathlib import Path
 
+_DEEPEST = 64  # folders inside folders; compilers' caches use a handful
+
 
 def descendants(pid: int) -> list[int]:
     """Numbers of all processes below `pid`, which is not among them."""
@@ -45,14 +47,15 @@ def tasks(pids: list[int]) -> int:
 
 
 def resident_bytes(pids: list[int]) -> int:
-    """Anonymous, shared and swapped memory; pages that forks share count once for each, so it is an upper bound."""
-    return sum(_kilobytes(f"/proc/{pid}/status", (b"RssAnon", b"RssShmem", b"VmSwap")) for pid in pids) << 10
+    """Anonymous, shared and swapped memory and page tables; an upper bound, for forks count shared pages once each."""
+    return sum(_kilobytes(f"/proc/{pid}/status", (b"RssAnon", b"RssShmem", b"VmSwap", b"VmPTE")) for pid in pids) << 10
 
 
 def proportional_bytes(pids: list[int]) -> int:
     """The same with shared pages divided among their users: exact, some 40 times slower; 0 where that is forbidden."""
     names = (b"Pss_Anon", b"Pss_Shmem", b"SwapPss")
-    return sum(_kilobytes(f"/proc/{pid}/smaps_rollup", names) for pid in pids) << 10
+    pages = sum(_kilobytes(f"/proc/{pid}/smaps_rollup", names) for pid in pids) << 10
+    return pages and pages + (sum(_kilobytes(f"/proc/{pid}/status", (b"VmPTE",)) for pid in pids) << 10)
 
 
 def _kilobytes(path: str, names: tuple[bytes, ...]) -> int:
@@ -64,19 +67,22 @@ def _kilobytes(path: str, names: tuple[bytes, ...]) -> int:
     return total
 
 
-def disk_usage(folder: str) -> tuple[int, int]:
-    """Bytes and entries below `folder`, which a hostile process may be changing; links are not followed."""
-    total = entries_seen = 0
-    unseen = [folder]
+def holds_more(folder: str, nbytes: int, entries: int) -> bool:
+    """Whether files below `folder`, which a hostile process may be changing, take more than that, or nest so deep that
+    looking on would take our time instead of its own. Links are not followed."""
+    unseen = [(folder, 0)]
     while unseen:
-        with contextlib.suppress(OSError), os.scandir(unseen.pop()) as entries:
-            for entry in entries:
-                entries_seen += 1
+        path, depth = unseen.pop()
+        with contextlib.suppress(OSError), os.scandir(path) as found:
+            for entry in found:
+                entries -= 1
                 with contextlib.suppress(OSError):
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    nbytes -= entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
-                        unseen.append(entry.path)
-    return total, entries_seen
+                        unseen.append((entry.path, depth + 1))
+                if nbytes < 0 or entries < 0 or depth > _DEEPEST:
+                    return True
+    return False
 
 
 def remove_tree(folder: str) -> None:

@@ -26,8 +26,8 @@ _SYSTEM = (
     *("/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/OpenCL"),
     *("/sys/devices/system", "/sys/class/kfd", "/sys/class/drm", "/sys/bus/pci/devices", "/sys/module/nvidia"),
 )
-_DEVICES = (
-    *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
+_PLAIN_DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
+_ACCELERATORS = (
     *("/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/kfd", "/dev/dri/renderD*"),
     *("/dev/davinci*", "/dev/devmm_svm", "/dev/hisi_hdc"),
 )
@@ -40,6 +40,7 @@ class Paths:
 
     read: tuple[str, ...]
     devices: tuple[str, ...]
+    accelerators: bool  # whether any of the devices is more than /dev/null and its like
 
 
 def needed(package: str, extra: Sequence[str]) -> Paths:
@@ -50,10 +51,13 @@ def needed(package: str, extra: Sequence[str]) -> Paths:
     imports = [entry for entry in sys.path if entry and entry != str(Path(package).parent)]
     toolkits = [folder for name in _TOOLKITS for folder in os.environ.get(name, "").split(":") if folder]
     listed = [*_expand(_SYSTEM), sys.prefix, sys.base_prefix, *imports, package, *toolkits, *extra]
-    nodes = [*_expand(_DEVICES), *extra]
+    accelerators = [path for path in (*_expand(_ACCELERATORS), *extra) if _is_device(path)]
+    # Mapped as shared memory, /dev/zero hides what is used; accelerators' drivers do that.
+    nodes = [*_PLAIN_DEVICES, *accelerators, *(["/dev/zero"] if accelerators else [])]
     return Paths(
         read=outermost(path for path in listed if not _is_device(path)),
         devices=tuple(dict.fromkeys(path for path in nodes if _is_device(path))),
+        accelerators=bool(accelerators),
     )
 
 

@@ -144,8 +144,7 @@ class Watched:
         if now < self._next_disk:
             return False
         self._next_disk = now + _DISK_SECONDS
-        used, entries = usage.disk_usage(self.facts.scratch)
-        return used > self.limits.scratch_bytes or entries > SCRATCH_INODES
+        return usage.holds_more(self.facts.scratch, self.limits.scratch_bytes, SCRATCH_INODES)
 
     def _kill_group(self) -> None:
         """After the zygote's death nobody keeps the number of the group taken: signal only what is still in it."""

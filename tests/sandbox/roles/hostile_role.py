@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import mmap
 import os
 import resource
 import shutil
@@ -139,6 +140,24 @@ def memory_bomb_in_forks(order, channel):
             hoard = b"x" * (32 << 20)
             time.sleep(100)
             return hoard
+
+
+def memory_bomb_of_shared_pages(order, channel):
+    hoard = []
+    while True:
+        hoard.append(mmap.mmap(-1, 16 << 20))
+        hoard[-1].write(b"x" * (16 << 20))
+        hoard[-1].madvise(mmap.MADV_DONTNEED)  # the pages stay, but in no process's resident size
+
+
+def memory_bomb_of_page_tables(order, channel):
+    hoard = []
+    no_reserve = 0x4000
+    while True:
+        hoard.append(mmap.mmap(-1, 16 << 30, mmap.MAP_PRIVATE | no_reserve))
+        hoard[-1].madvise(15)  # MADV_NOHUGEPAGE
+        for offset in range(0, 16 << 30, 2 << 20):
+            hoard[-1][offset]  # reads map the one zero page, each in a table of its own
 
 
 def spin_deaf_to_signals(order, channel):
