@@ -18,8 +18,8 @@ from kernelsmith.operators.declare import Layout, TensorSpec
 from kernelsmith.operators.loaded import LoadedOperator, number
 from kernelsmith.plan import View
 
-GUARD_BYTES = 256
-"""Canary bytes before and after what a view reaches; a multiple of the alignment and of every item size."""
+GUARD_BYTES = 4096
+"""Canary bytes before and after what a view reaches; as much as a block of 1024 floats can overrun."""
 ALIGNMENT = 64
 CANARY = (0xA5, 0xFF)
 """Repeated through guards and gaps: a NaN in float16, bfloat16 and float32, far out of range as an index."""

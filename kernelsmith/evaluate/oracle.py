@@ -11,6 +11,7 @@ Runs in the judge; `compare` holds answers against a `Truth`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,17 +24,20 @@ from kernelsmith.evaluate.inputs import CallInputs, Case, materialise
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.operators.native import placed
 
-NARROW, WIDE = 4.0, 16.0
-"""Multiples of the measured movement. At 4x, 8 draws pass honest bf16 attention and see one key of 16,253 dropped. With
-inputs as wide as the accumulator, long sums round oftener than inputs do: 16x passes them and is far below tf32."""
+NARROW = 4.0
+"""Multiple of the measured movement: at 4x, 8 draws pass honest bf16 attention and see one key of 16,253 dropped."""
+WIDE, WIDEST = 16.0, 256.0
+"""The multiple where inputs are as wide as the accumulator: the root of the number of terms, between these. A sum of n
+terms in sequence rounds n times, so its error grows with the root of n beside that of moved inputs."""
 LOSS = 4.0
 """Multiple of what the reference itself loses in the working dtype, beyond the rounding of its answer."""
-ROUNDING = {torch.float64: 8.0, torch.float32: 4.0}
-"""Units of eps granted for approximate intrinsics where no wider intermediate exists; narrower dtypes get 1."""
+ROUNDING = 4.0
+"""Units of eps granted to float32 and float64 answers, for approximate intrinsics; half the root of the number of terms
+is added. Narrower answers get 1: they are rounded once from something wider."""
 NEIGHBOURS = 4
 """Elements on each side that lend their movement to one whose draws were lucky."""
-EXTRA_INTEGER_DRAWS = 24
-"""More draws where answers are integers: each decides between two steps, and all of them together must see both."""
+EXTRA_INTEGER_DRAWS = 8
+"""More draws where answers are integers: each decides between two steps, and all of them together should see both."""
 SMALL = 1 << 16
 """Input elements up to which extra draws cost nothing."""
 ACCUMULATION = 64.0
@@ -252,6 +256,8 @@ class _Movement:
     """Elements that became NaN in a draw."""
     seen: tuple[torch.Tensor, ...]
     """The answers themselves, for outputs that are not floating."""
+    root: float
+    """Root of the number of terms that may meet in one element."""
 
 
 def _movements(
@@ -288,8 +294,20 @@ def _movements(
             for i, (d, t) in enumerate(zip(_run(op, inputs, own, op.reference).all, outputs, strict=True)):
                 if _floating(t) and d.shape == t.shape:
                     lost[i] = torch.maximum(lost[i], loss(d, t))
-    multiple = WIDE if wide else NARROW
-    return [_Movement(m * multiple, o, n, tuple(s)) for m, o, n, s in zip(largest, lost, nan, seen, strict=True)]
+    found = []
+    for i, t in enumerate(outputs):
+        root = math.sqrt(_terms(doubles, t))
+        multiple = min(max(root, WIDE), WIDEST) if wide else NARROW
+        found.append(_Movement(largest[i] * multiple, lost[i], nan[i], tuple(seen[i]), root))
+    return found
+
+
+def _terms(inputs: Sequence[torch.Tensor], output: torch.Tensor) -> float:
+    """About how many terms may meet in one element: the longest axis, or inputs per output where that is more."""
+    floats = [t for t in inputs if _floating(t) and t.numel()]
+    longest = max((size for t in floats for size in t.shape), default=1)
+    ratio = max((t.numel() / max(1, output.numel()) for t in floats), default=1.0)
+    return max(1.0, longest, ratio)
 
 
 def _finite(distance: torch.Tensor) -> torch.Tensor:
@@ -370,7 +388,8 @@ def _bound(
         relative, absolute = tolerance(op.tolerance or "torch", working.dtype)
         return size * relative + absolute
     smallest = info.smallest_normal if info.bits != 16 or info.max > 1e5 else torch.finfo(working.dtype).tiny * info.eps
-    rounding = size * (ROUNDING.get(working.dtype, 1.0) * info.eps) + smallest
+    units = ROUNDING + movement.root / 2 if info.bits > 16 else 1.0
+    rounding = size * (units * info.eps) + smallest
     lost = torch.maximum(loss(working, value), movement.lost)
     bound = rounding + smoothed(movement.largest) + LOSS * smoothed(lost)
     if extra is not None:
