@@ -117,6 +117,8 @@ def _run(command: list[str], source: str, time_limit_s: float) -> str | None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C"},
         start_new_session=True,
     ) as process:
         try:

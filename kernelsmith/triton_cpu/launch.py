@@ -73,8 +73,6 @@ class Kernel:
                 f"kernel {self.name} takes {len(self.arguments)} arguments ({', '.join(self.arguments)}), "
                 f"got {len(slots)}"
             )
-        if not all(0 <= size <= pool.MAX_GRID for size in grid):
-            raise UsageError(f"grid {grid} of kernel {self.name}: each size must be in 0..{pool.MAX_GRID}")
         packed = b"".join(map(pack_slot, self.arguments, slots))
         request = pool.header(self.entry, grid, self.scratch_bytes) + packed
         return functools.partial(pool.load(), request)

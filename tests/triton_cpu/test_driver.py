@@ -151,6 +151,12 @@ def test_an_empty_grid_runs_nothing(dumping: None) -> None:
     assert not out.any()
 
 
+@pytest.mark.parametrize("grid", [(2**31,), (1.5,)])
+def test_an_impossible_grid_is_refused(dumping: None, grid: tuple[Any, ...]) -> None:
+    with pytest.raises(UsageError, match="grid"):
+        nothing[grid](torch.zeros(8, dtype=torch.int64), torch.zeros(4))
+
+
 def test_hooks_surround_the_launch(dumping: None) -> None:
     out, seen = torch.zeros(8, dtype=torch.int64), []
     enter: Callable[[Any], None] = lambda metadata: seen.append((metadata.get()["name"], bool(out.any())))  # noqa: E731

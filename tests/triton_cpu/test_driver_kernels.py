@@ -56,7 +56,7 @@ def with_assembly(out):
 
 
 def test_what_is_not_covered_is_named() -> None:
-    with pytest.raises(ValueError, match="does not support tt.elementwise_inline_asm"):
+    with pytest.raises(ValueError, match=r"does not support tt\.elementwise_inline_asm"):
         with_assembly[(1,)](torch.zeros(1, dtype=torch.int32))
 
 

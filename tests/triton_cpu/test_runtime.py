@@ -68,7 +68,7 @@ def test_grid_is_linear_with_x_fastest_and_passed_on() -> None:
     assert (seen == x + 100 * y + 10000 * z).all()
 
 
-@pytest.mark.parametrize("grid", [(-1, 1, 1), (1, 2**31, 1)])
+@pytest.mark.parametrize("grid", [(-1, 1, 1), (1, 2**31, 1), (1, 1.5, 1), ("2", 1, 1)])
 def test_a_grid_out_of_range_is_refused(count: launch.Kernel, grid: launch.Grid) -> None:
     with pytest.raises(UsageError, match="grid"):
         count.launch(grid, [0, 1])

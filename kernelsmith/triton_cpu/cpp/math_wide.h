@@ -22,8 +22,11 @@ static inline vf32 ksm_narrow(ksm_f64 low, ksm_f64 high) {
 }
 
 //@ KSM_LIFT1 KSM_LIFT2
-#define KSM_LIFT1(name, core)  \
-    static __attribute__((noinline)) vf32 name(vf32 x) { return ksm_narrow(core(ksm_widen(x, 0)), core(ksm_widen(x, 1))); }
+#define KSM_LIFT1(name, core)                                               \
+    static __attribute__((noinline)) vf32 name(vf32 x) {                    \
+        ksm_f64 low = core(ksm_widen(x, 0));                                \
+        return ksm_narrow(low, core(ksm_widen(x, 1)));                      \
+    }
 #define KSM_LIFT2(name, core)                                     \
     static __attribute__((noinline)) vf32 name(vf32 x, vf32 y) {            \
         ksm_f64 low = core(ksm_widen(x, 0), ksm_widen(y, 0));                    \
@@ -329,7 +332,7 @@ static inline ksm_f64 ksm_wide_sine(ksm_f64 r, ksm_f64 quarters) {
 
 //@ ksm_wide_sinpi
 static inline ksm_f64 ksm_wide_sinpi(ksm_f64 x) {
-    ksm_f64 twice = ksm_wide_abs(x) >= 16777216.0 ? x * 0.0 : x + x;  // large floats are even numbers; infinity gives NaN
+    ksm_f64 twice = ksm_wide_abs(x) >= 16777216.0 ? x * 0.0 : x + x;  // large floats are even
     ksm_f64 quarters = ksm_wide_rint(twice), y = ksm_wide_sine(twice - quarters, quarters);
     return y == 0.0 ? ksm_wide_copysign(y, x) : y;
 }
