@@ -111,7 +111,8 @@ class _Judge:
         self._lock = threading.Lock()
         self._count = 0
         self.alive = True
-        threading.Thread(target=self._read, name="judge-reader", daemon=True).start()
+        self._reader = threading.Thread(target=self._read, name="judge-reader", daemon=True)
+        self._reader.start()
 
     def submit(self, make: Callable[[int], JudgeRequest]) -> Future[JudgeReply]:
         future: Future[JudgeReply] = Future()
@@ -137,6 +138,7 @@ class _Judge:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._reader.join(STOP_SECONDS)
 
     def _read(self) -> None:
         while True:
@@ -153,6 +155,7 @@ class _Judge:
             self._fail_all()
         self._process.wait()
         self._channel.close()
+        self._log.close()
 
     def _fail_all(self) -> None:
         """Every job in flight is an infrastructure failure; the caller holds the lock."""

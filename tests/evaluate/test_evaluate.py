@@ -1,0 +1,176 @@
+"""From source text to verdict with everything real: sandbox, recorder, CPU backend, launcher, oracle.
+
+Each kind of failure that a model produces gets the outcome it deserves, and the run goes on afterwards.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from kernelsmith.evaluate.evaluate import evaluate
+from kernelsmith.evaluate.room import Room
+from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome, Stage, Verdict
+
+OPERATOR = '''
+"""Scaled sum of two vectors."""
+import torch
+from kernelsmith import Dim, operator, tensor, workload
+
+N = Dim("N", 1, 1 << 20)
+
+@operator(
+    x=tensor(N, dtypes=("float32", "bfloat16")),
+    y=tensor(N, dtypes="same as x"),
+    workloads=[workload(N=100_000, x="float32")],
+)
+def blend(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.exp(x * 0.5) + y
+'''
+
+HEAD = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x, y, z, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    a = tl.load(x + offsets, mask=mask).to(tl.float32)
+    b = tl.load(y + offsets, mask=mask).to(tl.float32)
+    tl.store(z + offsets, RESULT, mask=MASK)
+"""
+RIGHT = HEAD.replace("RESULT", "tl.exp(a * 0.5) + b").replace("MASK", "mask")
+HOST = """
+def blend(x, y):
+    z = torch.empty_like(x)
+    kernel[(triton.cdiv(x.numel(), 1024),)](x, y, z, x.numel(), BLOCK=1024)
+    return z
+"""
+
+
+def host(body: str) -> str:
+    return f"\ndef blend(x, y):\n{textwrap.indent(textwrap.dedent(body).strip(), '    ')}\n"
+
+
+@pytest.fixture(scope="module")
+def room():
+    opened = Room("cpu")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def operator(tmp_path_factory) -> OperatorRef:
+    path: Path = tmp_path_factory.mktemp("operator") / "blend.py"
+    path.write_text(OPERATOR)
+    return OperatorRef(path=str(path))
+
+
+@pytest.fixture
+def judge(room, operator):
+    def judged(source: str, **options: object) -> Evaluation:
+        job = Job(operator=operator, target="cpu", source=source, seed=7, **({"bench": False} | options))
+        return evaluate(job, room)
+
+    return judged
+
+
+def test_right_kernel_passes(judge):
+    verdict = judge(RIGHT + HOST)
+    assert verdict.outcome is Outcome.PASSED, verdict.message
+    assert verdict.cases == len(verdict.verified) >= 10
+    assert {r.dtypes["x"] for r in verdict.verified} == {"float32", "bfloat16"}
+
+
+FAULTY = {
+    "wrong everywhere": (RIGHT.replace("0.5", "0.51") + HOST, Outcome.WRONG_VALUES, "should be"),
+    "one element too many": (
+        HEAD.replace("RESULT", "tl.exp(a * 0.5) + b").replace("MASK", "offsets <= n") + HOST,
+        Outcome.OUT_OF_BOUNDS,
+        "beside",
+    ),
+    "torch does the work": (
+        RIGHT + HOST.replace("return z", "return torch.exp(x * 0.5) + y"),
+        Outcome.NOT_IN_PLAN,
+        "aten.",
+    ),
+    "other dtype": (RIGHT + HOST.replace("empty_like(x)", "empty_like(x, dtype=torch.float64)"), Outcome.WRONG_DTYPE, "float64"),
+    "other shape": (RIGHT + HOST.replace("return z", "return z[:-1]"), Outcome.WRONG_SHAPE, "shape"),
+    "returns nothing": (RIGHT + HOST.replace("return z", "return None"), Outcome.WRONG_SHAPE, "returned 0"),
+    "writes its input": (
+        RIGHT.replace("tl.store(z + offsets,", "tl.store(x + offsets, a * 2, mask=mask)\n    tl.store(z + offsets,") + HOST,
+        Outcome.MUTATED_INPUT,
+        "x was changed",
+    ),
+    "host raises": (RIGHT + host("raise ValueError('no such shape')"), Outcome.RUNTIME_ERROR, "no such shape"),
+    "import raises": (RIGHT + HOST + "\n1 / 0\n", Outcome.RUNTIME_ERROR, "ZeroDivisionError"),
+    "kernel does not compile": (RIGHT.replace("tl.exp(a", "tl.expp(a") + HOST, Outcome.COMPILE_ERROR, "expp"),
+    "host exits": (RIGHT + host("raise SystemExit(0)"), Outcome.RUNTIME_ERROR, "SystemExit"),
+    "host never ends": (RIGHT + host("while True: pass"), Outcome.TIMEOUT, "did not finish"),
+    "host eats memory": (RIGHT + host("hoard = [bytearray(1 << 28) for _ in range(100)]"), Outcome.MEMORY, "memory"),
+    "host floods its output": (RIGHT + host("while True: print('x' * 65536)"), Outcome.SANDBOX_VIOLATION, "log"),
+    "plan by contents": (
+        RIGHT
+        + HOST.replace("    kernel[", "    if float(x.sum()) > 0:\n        z.zero_()\n    kernel["),
+        Outcome.NOT_IN_PLAN,
+        "aten.sum",
+    ),
+    "decoy launch": (
+        RIGHT + host("z = torch.empty_like(x)\nkernel[(1,)](x, y, z, 0, BLOCK=1024)\nreturn z"),
+        Outcome.WRONG_VALUES,
+        "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_faulty_kernel_gets_its_outcome(judge, name):
+    source, outcome, words = FAULTY[name]
+    verdict = judge(source, seconds=12.0 if outcome is Outcome.TIMEOUT else 60.0)
+    assert verdict.outcome is outcome, f"{verdict.outcome}: {verdict.message}"
+    assert words in verdict.message
+
+
+def test_segfault_is_a_crash(judge):
+    wild = RIGHT.replace("b = tl.load(y + offsets, mask=mask)", "b = tl.load(y + offsets + (1 << 44), mask=mask)")
+    verdict = judge(wild + HOST)
+    assert verdict.outcome is Outcome.CRASHED
+    assert "SIGSEGV" in verdict.message
+
+
+def test_state_between_calls_is_found(judge):
+    counting = RIGHT + textwrap.dedent("""
+        _calls = []
+
+        def blend(x, y):
+            z = torch.empty_like(x)
+            _calls.append(1)
+            n = x.numel() if len(_calls) < 40 else x.numel() - 1
+            kernel[(triton.cdiv(x.numel(), 1024),)](x, y, z, n, BLOCK=1024)
+            return z
+    """)
+    verdict = judge(counting)
+    assert verdict.outcome in {Outcome.WRONG_VALUES, Outcome.NOT_IN_PLAN}
+
+
+def test_bench_times_the_replay_beside_the_baselines(judge):
+    tuned = RIGHT.replace(
+        "@triton.jit",
+        "@triton.autotune([triton.Config({'BLOCK': 256}), triton.Config({'BLOCK': 4096})], key=['n'])\n@triton.jit",
+    )
+    call = HOST.replace("(triton.cdiv(x.numel(), 1024),)", "lambda m: (triton.cdiv(x.numel(), m['BLOCK']),)")
+    verdict = judge(tuned + call.replace(", BLOCK=1024", ""), bench=True, bench_seconds=3.0, baselines=("eager",))
+    assert verdict.outcome is Outcome.PASSED, verdict.message
+    assert verdict.stage is Stage.BENCH
+    (timing,) = verdict.timings
+    assert set(timing.baselines) == set(timing.speedup) == {"eager"}
+    assert timing.ci95_ms[0] <= timing.median_ms <= timing.ci95_ms[1]
+    assert timing.verdict in set(Verdict)
+    (choice,) = verdict.choices
+    assert choice.configs[0].kernel == "kernel"
+    assert "BLOCK" in choice.configs[0].text
+    assert verdict.score == pytest.approx(timing.speedup["eager"])

@@ -1,0 +1,80 @@
+"""The executor's judge: no key reaches it, its death is nobody's verdict, and the next job gets a new one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from kernelsmith.errors import InfrastructureError, OperatorError
+from kernelsmith.execute.local import LocalExecutor
+from kernelsmith.model import OperatorRef
+
+OPERATOR = """
+import os
+import torch
+from kernelsmith import Dim, operator, tensor, workload
+
+N = Dim("N", 1, 64)
+print("loaded with", sorted(k for k in os.environ if "KEY" in k or "TOKEN" in k))
+
+@operator(x=tensor(N), workloads=[workload(N=8)])
+def twice(x):
+    return x * 2
+"""
+
+
+@pytest.fixture
+def operator(tmp_path) -> OperatorRef:
+    path: Path = tmp_path / "op.py"
+    path.write_text(OPERATOR)
+    return OperatorRef(path=str(path))
+
+
+def test_describe_restart_and_secrets(operator, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-1234")
+    monkeypatch.setenv("HF_TOKEN", "hf-canary-1234")
+    with LocalExecutor("cpu") as executor:
+        info = executor.describe(operator)
+        assert info.name == "twice"
+        judge = executor._judge
+        assert judge is not None
+        environment = Path(f"/proc/{judge._process.pid}/environ").read_bytes()
+        assert b"canary" not in environment
+        assert "loaded with []" in judge._last_words()
+
+        os.kill(judge._process.pid, signal.SIGKILL)
+        judge._process.wait(20)
+        while judge.alive:
+            pass
+        assert executor.describe(operator).name == "twice"
+        assert executor._judge is not judge
+
+
+def test_a_job_in_flight_when_the_judge_dies_is_infrastructure(operator, tmp_path):
+    slow = tmp_path / "slow.py"
+    slow.write_text("import time\ntime.sleep(600)\n")
+    with LocalExecutor("cpu") as executor:
+        executor.describe(operator)
+        judge = executor._judge
+        assert judge is not None
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(judge._process.pid, signal.SIGKILL))
+        signal.setitimer(signal.ITIMER_REAL, 1.0)
+        with pytest.raises(InfrastructureError, match="ended unexpectedly"):
+            executor.describe(OperatorRef(path=str(slow)))
+
+
+def test_a_broken_operator_file_is_the_users_error_with_its_line(tmp_path):
+    path = tmp_path / "broken.py"
+    path.write_text("import torch\n\nraise RuntimeError('nope')\n")
+    with LocalExecutor("cpu") as executor, pytest.raises(OperatorError, match=r"broken\.py:3.*nope"):
+        executor.describe(OperatorRef(path=str(path)))
+
+
+def test_a_closed_executor_says_so(operator):
+    executor = LocalExecutor("cpu")
+    executor.close()
+    with pytest.raises(InfrastructureError, match="closed"):
+        executor.describe(operator)
