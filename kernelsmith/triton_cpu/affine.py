@@ -1,7 +1,7 @@
 """Integer and pointer arithmetic that keeps linear forms linear.
 
-The scalar parts are computed in the operation's own width, wrapping as TTIR does; only inside one row of a loop nest is an
-index taken not to wrap.
+The scalar parts are computed in the operation's own width, wrapping as TTIR does; only inside one row of a loop nest
+is an index taken not to wrap.
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ from kernelsmith.triton_cpu.loop import Loop
 from kernelsmith.triton_cpu.reps import ZERO, Linear, Offsets, Prefix, Rep, Uniform
 
 _I32 = Type(Element.I32)
-_FLIPPED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle", "ult": "ugt", "ule": "uge", "ugt": "ult", "uge": "ule"}
+_FLIPPED = {
+    "slt": "sgt",
+    "sle": "sge",
+    "sgt": "slt",
+    "sge": "sle",
+    "ult": "ugt",
+    "ule": "uge",
+    "ugt": "ult",
+    "uge": "ule",
+}
 
 
 def wrapped(kind: Type, a: str, operator: str, b: str) -> str:
@@ -45,7 +54,9 @@ def combine(loop: Loop, op_name: str, kind: Type, a: Rep, b: Rep) -> Rep | None:
         if not isinstance(linear, Linear) or not isinstance(factor, Uniform):
             return None
         number = int(factor.code) if factor.code.isdigit() else factor.code
-        return _linear(loop, kind, wrapped(kind, linear.base, "*", factor.code), stride_sum(kind, linear.stride, "*", number))
+        return _linear(
+            loop, kind, wrapped(kind, linear.base, "*", factor.code), stride_sum(kind, linear.stride, "*", number)
+        )
     first, second = (rep if isinstance(rep, Linear) else Linear(rep.code, 0) for rep in (a, b))
     stride = stride_sum(kind, first.stride, operator, second.stride)
     return _linear(loop, kind, wrapped(kind, first.base, operator, second.base), stride)
@@ -165,14 +176,16 @@ def flatten(loop: Loop, index: tuple[Rep, ...], shape: tuple[int, ...]) -> Rep:
 
 
 def unflatten(loop: Loop, flat: Rep, shape: tuple[int, ...], run: int) -> tuple[Rep, ...]:
-    """Index of the element at a row-major position. `run` is how many positions a linear `flat` covers from a multiple of it."""
+    """Index of the element at a row-major position; a linear `flat` covers `run` positions from a multiple of `run`."""
     index: list[Rep] = []
     step = 1
     linear_used = False
     for size in reversed(shape):
         if size == 1:
             index.append(ZERO)
-        elif isinstance(flat, Linear) and not (flat.stride == 1 and (step > 1 and linear_used or step * size % run == 0)):
+        elif isinstance(flat, Linear) and not (
+            flat.stride == 1 and ((step > 1 and linear_used) or step * size % run == 0)
+        ):
             return unflatten(loop, loop.vector(_I32, loop.as_vector(flat, _I32), "flat"), shape, run)
         elif isinstance(flat, Linear):
             part = loop.scalar(_I32, f"{flat.base} / {step} % {size}")
@@ -193,4 +206,3 @@ def _or_vector(loop: Loop, name: str, a: Rep, b: Rep) -> Rep:
         return rep
     operator = "*" if name == "arith.muli" else "+"
     return loop.vector(_I32, f"{loop.as_vector(a, _I32)} {operator} {loop.as_vector(b, _I32)}", "at")
-

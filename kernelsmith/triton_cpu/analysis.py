@@ -1,8 +1,9 @@
 """Which tensor values become arrays and which stay expressions.
 
-An operation is a root when it does something: it stores, reduces, multiplies matrices, branches. Everything else is lazy: its
-expression is emitted inside the loop of whichever root needs it. A lazy value gets an array of its own when computing it again
-would cost more than keeping it: a load or a long computation that several roots use, or that a larger tensor repeats.
+An operation is a root when it does something: it stores, reduces, multiplies matrices, branches. Everything else is
+lazy: its expression is emitted inside the loop of whichever root needs it. A lazy value gets an array of its own when
+computing it again would cost more than keeping it: a load or a long computation that several roots use, or that a
+larger tensor repeats.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The compiler's front: TTIR text in, one C++ translation unit out.
 
-Reads text only, runs nothing, and needs neither Triton nor torch, so a process that must not run a candidate's code can compile
-it. Called by the backend's last stage and by launchers that were handed TTIR as data.
+Reads text only, runs nothing, and needs neither Triton nor torch, so a process that must not run a candidate's code
+can compile it. Called by the backend's last stage and by launchers that were handed TTIR as data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _RUN = """
 extern "C" void kernelsmith_run(long lo, long hi, const int *grid, const unsigned long long *args, char *scratch) {
   const i64 width = grid[0], height = grid[1];
   for (i64 p = lo; p < hi; ++p)
-    program((i32)(p % width), (i32)(p / width % height), (i32)(p / (width * height)), grid[0], grid[1], grid[2], args, scratch);
+    program((i32)(p % width), (i32)(p / width % height), (i32)(p / (width * height)),
+            grid[0], grid[1], grid[2], args, scratch);
 }
 """
 _PROGRAM = (
@@ -55,8 +56,8 @@ class ArgumentType:
 class GeneratedKernel:
     """A translation unit that exports `kernelsmith_run(lo, hi, grid, args, scratch)`.
 
-    It runs the program instances lo..hi-1 of the grid, x fastest. `scratch_bytes` of memory, aligned to 64, belong to the
-    calling thread.
+    It runs the program instances lo..hi-1 of the grid, x fastest. `scratch_bytes` of memory, aligned to 64, belong to
+    the calling thread.
     """
 
     name: str

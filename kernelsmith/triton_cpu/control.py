@@ -1,7 +1,8 @@
 """Loops, conditions, branches and calls.
 
-Loop-carried scalars are variables, loop-carried tensors are arrays, except a tensor that only ever moves by a scalar (pointers
-and offsets, mostly): that one stays its initial expression plus a variable, so that its loads stay contiguous.
+Loop-carried scalars are variables, loop-carried tensors are arrays, except a tensor that only ever moves by a scalar
+(pointers and offsets, mostly): that one stays its initial expression plus a variable, so that its loads stay
+contiguous.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kernelsmith.triton_cpu.ir import Block, Dense, Function, Op, Region, Value
 from kernelsmith.triton_cpu.loop import Loop, emit_nest
 from kernelsmith.triton_cpu.memory import write_array
 from kernelsmith.triton_cpu.names import scalar_type
-from kernelsmith.triton_cpu.reps import Uniform
+from kernelsmith.triton_cpu.reps import Uniform, uniform_code
 from kernelsmith.triton_cpu.scope import Scope
 from kernelsmith.triton_cpu.statements import emit_block, settle
 
@@ -95,7 +96,12 @@ def _reads(scope: Scope, value: Value, targets: set[str]) -> dict[str, bool]:
             continue
         op = scope.definition(current)
         if op is not None and is_lazy(op):
-            keeps = op.name.startswith(("arith.", "math.")) or op.name in ("tt.addptr", "tt.load", "tt.bitcast", "tt.fp_to_fp")
+            keeps = op.name.startswith(("arith.", "math.")) or op.name in (
+                "tt.addptr",
+                "tt.load",
+                "tt.bitcast",
+                "tt.fp_to_fp",
+            )
             stack.extend((operand, same_index and keeps) for operand in op.operands if operand.type.shape)
     return found
 
@@ -124,7 +130,9 @@ def _assign(scope: Scope, targets: Sequence[Carried], values: Sequence[Value]) -
             fresh.append(_scalar(scope, value))
         else:
             fresh.append("")
-    names = [scope.fresh("next") if code and code != target.home else "" for code, target in zip(fresh, targets, strict=True)]
+    names = [
+        scope.fresh("next") if code and code != target.home else "" for code, target in zip(fresh, targets, strict=True)
+    ]
     scope.write(*(f"const auto {name} = {code};" for name, code in zip(names, fresh, strict=True) if name))
     scope.write(*(f"{target.home} = {name};" for name, target in zip(names, targets, strict=True) if name))
 
@@ -180,9 +188,7 @@ def _uniform(scope: Scope, value: Value) -> str:
     loop = Loop(scope, (), (), full=False, x=None)
     rep = evaluate(loop, value, tuple(Uniform("0") for _ in value.type.shape))
     scope.write(*loop.body)
-    if not isinstance(rep, Uniform):
-        raise TypeError("a uniform tensor has one form")
-    return rep.code
+    return uniform_code(rep)
 
 
 # ---- operations ----
@@ -242,7 +248,9 @@ def emit_for(scope: Scope, op: Op) -> None:
     scope.write(f"const u64 {trips} = {a} < {b} ? ({distance} + (u64){step} - 1) / (u64){step} : 0;")
     scope.write(f"{kind} {name} = {low};")
     trip = scope.fresh("trip")
-    with scope.region(f"for (u64 {trip} = 0; {trip} < {trips}; ++{trip}, {name} = ({kind})((u64){name} + (u64){step})) {{"):
+    with scope.region(
+        f"for (u64 {trip} = 0; {trip} < {trips}; ++{trip}, {name} = ({kind})((u64){name} + (u64){step})) {{"
+    ):
         scope.scalars[induction] = name
         for item, initial in zip(carried, initials, strict=True):
             if item.steps is None:
@@ -318,7 +326,7 @@ def emit_call(scope: Scope, op: Op) -> None:
 
 
 def emit_function(scope: Scope, function: Function, results: Sequence[Carried] = ()) -> None:
-    """A function's blocks, from the entry on. Branches become nested ifs; a block with two predecessors is emitted twice."""
+    """A function's blocks, from the entry on. Branches become nested ifs; a join is emitted once per predecessor."""
     blocks = {block.label: block for block in function.body.blocks}
     emitted = 0
 
@@ -343,7 +351,9 @@ def emit_function(scope: Scope, function: Function, results: Sequence[Carried] =
                 raise TtirError(f"no block {successor.block} takes {len(successor.operands)} values")
             with scope.region(header):
                 for argument, operand in zip(target.arguments, successor.operands, strict=True):
-                    _bind(scope, argument, materialise(scope, operand) if operand.type.shape else _scalar(scope, operand))
+                    _bind(
+                        scope, argument, materialise(scope, operand) if operand.type.shape else _scalar(scope, operand)
+                    )
                 emit(target)
 
     emit(function.body.entry)

@@ -64,9 +64,8 @@ class Cursor:
                 stack.append(_OPEN[token.kind])
             elif token.kind == "dims":
                 stack.append(">")
-            elif token.kind in (")", "]", "}", ">"):
-                if not stack or stack.pop() != token.kind:
-                    self.fail("brackets that match")
+            elif token.kind in (")", "]", "}", ">") and (not stack or stack.pop() != token.kind):
+                self.fail("brackets that match")
             self.position += 1
             if not stack:
                 return "".join(parts[1:])
@@ -110,9 +109,9 @@ class Cursor:
         if self.at("word") and name in _ELEMENTS:
             self.position += 1
             return _ELEMENTS[name]
-        if self.at("type") or (self.at("word") and name[0] in "fi" and name[1:2].isdigit()):
-            raise UnsupportedConstruct(name, "no such element type on the CPU")
-        self.fail("a type")
+        if not self.at("type") and not (self.at("word") and name[0] in "fi" and name[1:2].isdigit()):
+            self.fail("a type")
+        raise UnsupportedConstruct(name, "no such element type on the CPU")
 
     def types(self) -> tuple[Type, ...]:
         """A type, or a parenthesised list of them."""

@@ -1,17 +1,17 @@
 """C++ for one elementwise operation on scalars or on vectors of KS_W lanes.
 
-The prelude's helpers are overloaded for both, so most rows of the tables serve both. 16-bit floats are float32 here and are
-rounded after each arithmetic operation; a float32 result of + - * / or sqrt rounds to 16 bits exactly as the operation itself
-would have (Figueroa, "When is double rounding innocuous?", SIGNUM 1995: 24 >= 2*11 + 2).
+The prelude's helpers are overloaded for both, so most rows of the tables serve both. 16-bit floats are float32 here
+and are rounded after each arithmetic operation; a float32 result of + - * / or sqrt rounds to 16 bits exactly as the
+operation itself would have (Figueroa, "When is double rounding innocuous?", SIGNUM 1995: 24 >= 2*11 + 2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernelsmith.triton_cpu import mathlib
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct
 from kernelsmith.triton_cpu.ir import Element, Op, Type
-from kernelsmith.triton_cpu import mathlib
 from kernelsmith.triton_cpu.libdevice import lookup
 from kernelsmith.triton_cpu.names import computed, scalar_type, vector_type
 
@@ -142,10 +142,8 @@ class Writer:
         return self._rounded(converted, target.element) if target.is_float else converted
 
 
-_CASTS = {f"arith.{name}" for name in ("extsi extui trunci extf truncf sitofp uitofp fptosi fptoui bitcast".split())} | {
-    "tt.bitcast",
-    "tt.fp_to_fp",
-    "arith.index_cast",
+_CASTS = {"tt.bitcast", "tt.fp_to_fp", "arith.bitcast", "arith.index_cast"} | {
+    f"arith.{name}" for name in ("extsi", "extui", "trunci", "extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui")
 }
 
 

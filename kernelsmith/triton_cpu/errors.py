@@ -1,12 +1,13 @@
 """Errors of the Triton CPU compiler.
 
-Both carry a message that is complete on its own: what was met and on which source line. They derive from ValueError, not
-from the package's own base class, because this package is imported by `import triton` and must stay free of everything else.
+Both carry a message that is complete on its own: what was met and on which source line. They derive from ValueError,
+not from the package's own base class, because this package is imported by `import triton` and must stay free of
+everything else.
 """
 
 
 class TtirError(ValueError):
-    """The text is not the TTIR it claims to be: bad syntax, unknown name, wrong type. Raised by the parser and the verifier."""
+    """The text is not the TTIR it claims to be: bad syntax, an unknown name, types that do not fit."""
 
 
 class UnsupportedConstruct(ValueError):  # noqa: N818 - a fact about the kernel, not a fault of the program

@@ -1,8 +1,8 @@
 """From an SSA value and an index to code: the lazy half of the compiler.
 
-`evaluate` walks a value's definition backwards and emits into the current loop whatever it takes to have the elements at
-`index`, once per loop. A value that has an array is read from it; a value that is to have one gets it on the way, if the loop
-visits each of its elements exactly once, and in a loop of its own otherwise.
+`evaluate` walks a value's definition backwards and emits into the current loop whatever it takes to have the elements
+at `index`, once per loop. A value that has an array is read from it; a value that is to have one gets it on the way,
+if the loop visits each of its elements exactly once, and in a loop of its own otherwise.
 """
 
 from __future__ import annotations
@@ -95,7 +95,10 @@ def by_definition(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     special = _SPECIAL.get(op.name)
     if special is not None:
         return special(loop, op, value, index)
-    if not (op.name.startswith(("arith.", "math.")) or op.name in ("tt.clampf", "tt.mulhiui", "tt.extern_elementwise", "tt.fp_to_fp")):
+    if not (
+        op.name.startswith(("arith.", "math."))
+        or op.name in ("tt.clampf", "tt.mulhiui", "tt.extern_elementwise", "tt.fp_to_fp")
+    ):
         raise UnsupportedConstruct(op.name, "it is not known", op.location)
     return _elementwise(loop, op, value, index)
 
@@ -111,7 +114,9 @@ def _elementwise(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     kinds = [operand.type for operand in op.operands]
     if all(isinstance(rep, Uniform) for rep in reps):
         codes = [rep.code for rep in reps if isinstance(rep, Uniform)]
-        return Uniform(loop.scalar(value.type.with_shape(()), scope.writer.elementwise(op, codes, kinds, vector=False), value.name))
+        return Uniform(
+            loop.scalar(value.type.with_shape(()), scope.writer.elementwise(op, codes, kinds, vector=False), value.name)
+        )
     codes = [loop.as_vector(rep, kind) for rep, kind in zip(reps, kinds, strict=True)]
     return loop.vector(value.type, scope.writer.elementwise(op, codes, kinds, vector=True), value.name)
 
@@ -195,7 +200,9 @@ def _expand_dims(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
 
 def _broadcast(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     source = op.operands[0]
-    return evaluate(loop, source, tuple(ZERO if size == 1 else at for at, size in zip(index, source.type.shape, strict=True)))
+    return evaluate(
+        loop, source, tuple(ZERO if size == 1 else at for at, size in zip(index, source.type.shape, strict=True))
+    )
 
 
 def _transpose(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
@@ -256,7 +263,9 @@ def _pointer_cast(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     if op.name == "tt.int_to_ptr":
         if isinstance(rep, Uniform):
             return Uniform(loop.scalar(value.type.with_shape(()), f"(char *){rep.code}", "p"))
-        lanes = loop.vector(Type(Element.I64), f"{loop.as_vector(rep, source.type)} / {value.type.element.bytes}", "address")
+        lanes = loop.vector(
+            Type(Element.I64), f"{loop.as_vector(rep, source.type)} / {value.type.element.bytes}", "address"
+        )
         return Offsets("(char *)0", lanes.code, wide=True)
     if isinstance(rep, Uniform):
         return Uniform(loop.scalar(value.type.with_shape(()), f"(i64){rep.code}"))
@@ -291,7 +300,9 @@ _SPECIAL: dict[str, Callable[[Loop, Op, Value, Index], Rep]] = {
     "arith.constant": _constant,
     "tt.make_range": _make_range,
     "tt.splat": _splat,
-    "tt.unsplat": lambda loop, op, value, index: evaluate(loop, op.operands[0], (ZERO,) * len(op.operands[0].type.shape)),
+    "tt.unsplat": lambda loop, op, value, index: evaluate(
+        loop, op.operands[0], (ZERO,) * len(op.operands[0].type.shape)
+    ),
     "tt.expand_dims": _expand_dims,
     "tt.broadcast": _broadcast,
     "tt.trans": _transpose,

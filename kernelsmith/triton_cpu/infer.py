@@ -1,7 +1,7 @@
 """Result types of operations that print only their operands' types, and the checks that make later stages safe.
 
-The rules follow the operations' definitions in MLIR's arith and math dialects and Triton's TritonOps. An operation without a
-rule keeps the types it printed; whether it can be compiled is the emitter's business.
+The rules follow the operations' definitions in MLIR's arith and math dialects and Triton's TritonOps. An operation
+without a rule keeps the types it printed; whether it can be compiled is the emitter's business.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ _CASTS = {"arith.bitcast", "tt.bitcast", "tt.fp_to_fp", "tt.int_to_ptr", "tt.ptr
 _ARITH_COUNT = {"arith.negf": 1, "arith.select": 3, "tt.clampf": 3, "math.fma": 3, "tt.mulhiui": 2}
 
 
-def result_types(
-    name: str, operands: Sequence[Value], left: Types, right: Types | None, words: Sequence[str]
-) -> Types:
+def result_types(name: str, operands: Sequence[Value], left: Types, right: Types | None, words: Sequence[str]) -> Types:
     """Types of an operation's results, given the types it printed before (`left`) and after (`right`) an arrow or `to`.
 
     Raises:

@@ -1,8 +1,8 @@
 """The typed form of a TTIR function.
 
-Plain frozen data: the parser builds it, the analyses and the emitter read it, nobody changes it. A scalar is a tensor of
-rank 0, so one rule serves both. Invariant: every operand of an operation is a result of an earlier operation or an argument
-of an enclosing block.
+Plain frozen data: the parser builds it, the analyses and the emitter read it, nobody changes it. A scalar is a tensor
+of rank 0, so one rule serves both. Invariant: every operand of an operation is a result of an earlier operation or an
+argument of an enclosing block.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tokens of printed TTIR.
 
-The text comes from outside the process, so it is hostile: size is bounded, every character belongs to a token or is refused,
-and the pattern has no nested repetition, so time is linear.
+The text comes from outside the process, so it is hostile: size is bounded, every character belongs to a token or is
+refused, and the pattern has no nested repetition, so time is linear.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What NVIDIA's libdevice symbols mean here, for kernels that name them (`tl.extra.cuda.libdevice`).
 
-Meanings are those of the CUDA libdevice user's guide; a trailing `f` marks the float32 version. A symbol that is simply a
-function of the maths library needs no row.
+Meanings are those of the CUDA libdevice user's guide; a trailing `f` marks the float32 version. A symbol that is
+simply a function of the maths library needs no row.
 """
 
 from __future__ import annotations

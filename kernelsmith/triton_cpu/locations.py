@@ -1,7 +1,7 @@
 """Source lines out of TTIR's location aliases (`#loc3 = loc("x"(#loc1))`).
 
-Only used for messages. An inlined call's location names callee and caller; the caller's line, the last one in the text, is the
-kernel's own and is what a person wants to read.
+Only used for messages. An inlined call's location names callee and caller; the caller's line, the last one in the
+text, is the kernel's own and is what a person wants to read.
 """
 
 from __future__ import annotations

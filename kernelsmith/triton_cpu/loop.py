@@ -1,8 +1,9 @@
 """Loop nests over a tensor's elements.
 
-A nest runs scalar loops over every dimension but one, and that one, the last that is longer than 1, in steps of KS_W where its
-size allows. The body is emitted twice when prefix masks occur: once for the x below every mask's count, where masks are known
-to hold, and once for the rest, with masks. Code that does not depend on x stands before the x loop.
+A nest runs scalar loops over every dimension but one, and that one, the last that is longer than 1, in steps of KS_W
+where its size allows. The body is emitted twice when prefix masks occur: once for the x below every mask's count,
+where masks are known to hold, and once for the rest, with masks. Code that does not depend on x stands before the x
+loop.
 """
 
 from __future__ import annotations
@@ -125,11 +126,18 @@ def vector_dimension(shape: tuple[int, ...], lanes: int) -> int | None:
 
 
 def emit_nest(
-    scope: Scope, shape: tuple[int, ...], body: Body, *, before: Body | None = None, after: Body | None = None, vectors: bool = True
+    scope: Scope,
+    shape: tuple[int, ...],
+    body: Body,
+    *,
+    before: Body | None = None,
+    after: Body | None = None,
+    vectors: bool = True,
 ) -> Loop:
     """Emit loops over `shape`.
 
-    `before` and `after` surround the innermost loop, once per row. With `vectors` false every lane is a scalar iteration.
+    `before` and `after` surround the innermost loop, once per row. With `vectors` false every lane is a scalar
+    iteration.
     """
     dimension = vector_dimension(shape, scope.isa.lanes) if vectors else None
     inner = dimension if dimension is not None else max((n for n, size in enumerate(shape) if size > 1), default=None)
@@ -156,7 +164,9 @@ def emit_nest(
     with scope.nested():
         outer = [n for n, size in enumerate(shape) if size > 1 and n != inner]
         for number in outer:
-            scope.open(f"for (i32 {variables[number]} = 0; {variables[number]} < {shape[number]}; ++{variables[number]}) {{")
+            scope.open(
+                f"for (i32 {variables[number]} = 0; {variables[number]} < {shape[number]}; ++{variables[number]}) {{"
+            )
         scope.write(*main.head)
         if inner is None:
             scope.write(*main.body)

@@ -1,7 +1,7 @@
 """Reading and writing memory: the kernel's own arrays and the caller's tensors, a vector at a time.
 
-A contiguous run is a vector access, a strided or scattered one goes lane by lane, and a uniform one is a scalar. Masked-off
-lanes are never touched.
+A contiguous run is a vector access, a strided or scattered one goes lane by lane, and a uniform one is a scalar.
+Masked-off lanes are never touched.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def read_array(loop: Loop, array: str, kind: Type, index: Index) -> Rep:
         address = loop.address(Linear(f"{array} + {element.bytes} * (i64){flat.base}", flat.stride), element.bytes)
         rep = loop.vector(Type(element), f"ks_strided_{element.value}({address}, {flat.stride})", "r")
     else:
-        rep = loop.vector(Type(element), f"ks_gather_{element.value}({array}, {loop.as_vector(flat, Type(Element.I32))})", "r")
+        rep = loop.vector(
+            Type(element), f"ks_gather_{element.value}({array}, {loop.as_vector(flat, Type(Element.I32))})", "r"
+        )
     if kind.pointer:
         size = kind.element.bytes
         return Offsets("(char *)0", loop.vector(_ADDRESS, f"{rep.code} / {size}", "address").code, wide=True)
@@ -136,7 +138,11 @@ def store_lanes(loop: Loop, kind: Type, pointer: Rep, stored: Rep, mask: Rep) ->
     contiguous = isinstance(pointer, Linear) and pointer.stride == 1
     if isinstance(mask, Uniform):
         guard = "" if mask == _TRUE else f"if ({mask.code}) "
-        call = f"ks_store_{element}({place}, {data});" if contiguous else f"ks_scatter_{element}({place}, {lanes}, {data});"
+        call = (
+            f"ks_store_{element}({place}, {data});"
+            if contiguous
+            else f"ks_scatter_{element}({place}, {lanes}, {data});"
+        )
         loop.body.append(guard + call)
         return
     if isinstance(mask, Prefix):

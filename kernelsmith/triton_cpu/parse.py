@@ -1,8 +1,8 @@
 """TTIR text to typed IR.
 
-Operations in their custom syntax share one reader: operands, keywords, attributes and types are collected as they come, and
-`infer` decides what they mean. Only operations with regions or branch targets have readers of their own. Nesting is bounded,
-so hostile text ends in a TtirError, never in Python's own recursion limit.
+Operations in their custom syntax share one reader: operands, keywords, attributes and types are collected as they
+come, and `infer` decides what they mean. Only operations with regions or branch targets have readers of their own.
+Nesting is bounded, so hostile text ends in a TtirError, never in Python's own recursion limit.
 """
 
 from __future__ import annotations
@@ -330,7 +330,9 @@ class _Parser:
         bounds.append(self.lookup(names))
         cursor.take("word", "step")
         bounds.append(self.lookup(names))
-        inner, initial, types = [], (), ()
+        inner: list[str] = []
+        initial: tuple[Value, ...] = ()
+        types: tuple[Type, ...] = ()
         if cursor.accept("word", "iter_args"):
             inner, initial = self.iteration_arguments(names)
             cursor.take("->")

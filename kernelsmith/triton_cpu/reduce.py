@@ -1,12 +1,13 @@
 """tt.reduce and tt.scan.
 
-Well-known combiners accumulate in vectors inside the loop that computes their operand. Any other combiner (argmax, Welford)
-works on arrays: lanes first, then the lanes among themselves, which is right for the associative and commutative functions
-that tl.reduce asks for. A scan is sequential along its axis.
+Well-known combiners accumulate in vectors inside the loop that computes their operand. Any other combiner (argmax,
+Welford) works on arrays: lanes first, then the lanes among themselves, which is right for the associative and
+commutative functions that tl.reduce asks for. A scan is sequential along its axis.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelsmith.triton_cpu.evaluate import evaluate, materialise
@@ -14,7 +15,7 @@ from kernelsmith.triton_cpu.ir import Element, Op, Region, Type, Value
 from kernelsmith.triton_cpu.loop import Index, Loop, emit_nest, vector_dimension
 from kernelsmith.triton_cpu.memory import read_array, write_array
 from kernelsmith.triton_cpu.names import literal, scalar_type, vector_type
-from kernelsmith.triton_cpu.reps import Linear, Rep, Uniform, Vector
+from kernelsmith.triton_cpu.reps import ZERO, Linear, Rep, Uniform, Vector, uniform_code
 from kernelsmith.triton_cpu.scope import Scope
 
 _NEGATIVE_ZERO = {Element.F32: "-0.0f", Element.F64: "-0.0", Element.F16: "-0.0f", Element.BF16: "-0.0f"}
@@ -43,7 +44,7 @@ def known_combiner(region: Region, element: Element) -> Combiner | None:
         return None
     name = op.name.partition(".")[2]
     infinity = "__builtin_inff()" if element is not Element.F64 else "__builtin_inf()"
-    nan = "__builtin_nanf(\"\")" if element is not Element.F64 else "__builtin_nan(\"\")"
+    nan = '__builtin_nanf("")' if element is not Element.F64 else '__builtin_nan("")'
     if element.is_float:
         table = {
             "addf": (_NEGATIVE_ZERO[element], "add", None),
@@ -118,16 +119,13 @@ def _reduce_rows(scope: Scope, op: Op, axis: int, combiner: Combiner) -> None:
 
     def body(loop: Loop) -> None:
         rep = evaluate(loop, operand, loop.index)
-        if vectors:
-            item = loop.as_vector(rep, kind)
-        elif isinstance(rep, Uniform):
-            item = rep.code
-        else:
-            raise TypeError("a loop without vectors yields scalars")
+        item = loop.as_vector(rep, kind) if vectors else uniform_code(rep)
         if fast:
             loop.body.append(f"{total} = ks_{fast}({item}, {total});")
         else:
-            loop.body.append(f"{total} = {scope.writer.elementwise(combiner.op, [total, item], [kind, kind], vectors)};")
+            loop.body.append(
+                f"{total} = {scope.writer.elementwise(combiner.op, [total, item], [kind, kind], vectors)};"
+            )
 
     def after(loop: Loop) -> None:
         folded = total
@@ -151,16 +149,14 @@ def _all_nan(loop: Loop, operand: Value, axis: int, folded: str, extreme: str) -
     position = scope.fresh("i")
     index = (*loop.index[:axis], Uniform(position), *loop.index[axis + 1 :])
     again = Loop(scope, operand.type.shape, index, full=False, x=None)
-    rep = evaluate(again, operand, index)
-    if not isinstance(rep, Uniform):
-        raise TypeError("a loop without vectors yields scalars")
+    item = uniform_code(evaluate(again, operand, index))
     loop.body.append(f"if (__builtin_expect({folded} == {extreme}, 0)) {{")
     loop.body.append("  bool number = false;")
     loop.body.append(f"  for (i32 {position} = 0; {position} < {operand.type.shape[axis]}; ++{position}) {{")
     loop.body.extend(f"    {line}" for line in again.body)
-    loop.body.append(f"    number |= {rep.code} == {rep.code};")
+    loop.body.append(f"    number |= {item} == {item};")
     loop.body.append("  }")
-    loop.body.append(f"  if (!number) {folded} = __builtin_nan(\"\");")
+    loop.body.append(f'  if (!number) {folded} = __builtin_nan("");')
     loop.body.append("}")
 
 
@@ -185,7 +181,9 @@ def _reduce_columns(scope: Scope, op: Op, axis: int, combiner: Combiner) -> None
 def _combine_one(loop: Loop, op: Op, kind: Type, total: Rep, item: Rep) -> Rep:
     writer = loop.scope.writer
     if isinstance(total, Uniform) and isinstance(item, Uniform):
-        return Uniform(loop.scalar(Type(kind.element), writer.elementwise(op, [total.code, item.code], [kind, kind], vector=False)))
+        return Uniform(
+            loop.scalar(Type(kind.element), writer.elementwise(op, [total.code, item.code], [kind, kind], vector=False))
+        )
     codes = [loop.as_vector(rep, kind) for rep in (total, item)]
     return loop.vector(kind, writer.elementwise(op, codes, [kind, kind], vector=True))
 
@@ -240,65 +238,59 @@ def _drop_axis(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def _reduce_row(loop: Loop, op: Op, axis: int, arrays: list[str], homes: list[str], lanes: int) -> None:
-    """One row of a custom reduction: lanes first if there are several vectors, then one by one."""
+    """One row of a custom reduction: whole vectors first if there are several, then what is left one by one."""
     scope = loop.scope
-    size = op.operands[0].type.shape[axis]
     kinds = [value.type for value in op.operands]
+    totals = [scope.fresh("total") for _ in arrays]
+    count = kinds[0].shape[axis]
 
     def items(inner: Loop, at: Rep) -> list[Rep]:
         index = (*loop.index[:axis], at, *loop.index[axis:])
         return [read_array(inner, array, kind, index) for array, kind in zip(arrays, kinds, strict=True)]
 
-    rest, count = arrays, size
-    if lanes:
-        rest, count = [scope.fresh("lane") for _ in arrays], lanes
-        totals = [scope.fresh("acc") for _ in arrays]
-        x = scope.fresh("x")
-        first = Loop(scope, (), (), full=False, x="0")
-        start = [first.as_vector(rep, kind) for rep, kind in zip(items(first, Linear("0", 1)), kinds, strict=True)]
-        loop.body += first.pre + first.body
-        loop.body += [f"{vector_type(k)} {t} = {s};" for k, t, s in zip(kinds, totals, start, strict=True)]
-        step = Loop(scope, (), (), full=False, x=x)
-        combined = apply_region(step, op.regions[0], [*map(Vector, totals), *items(step, Linear("0", 1))])
-        loop.body += step.pre
-        loop.body.append(f"for (i64 {x} = {lanes}; {x} < {size}; {x} += {lanes}) {{")
-        loop.body += [f"  {line}" for line in step.body]
-        loop.body += [f"  {t} = {step.as_vector(r, k)};" for t, r, k in zip(totals, combined, kinds, strict=True)]
-        loop.body.append("}")
-    else:
-        totals = []
-    _reduce_last(loop, op, kinds, (rest, totals, count), items)
-    for value, home, name in zip(op.results, homes, _result_names(rest, op), strict=True):
-        _put(loop, value, home, loop.index, name)
-
-
-def _result_names(rest: list[str], op: Op) -> list[str]:
-    return [f"{name}_r" for name in rest]
-
-
-def _reduce_last(loop, op, kinds, state, items) -> None:  # type: ignore[no-untyped-def]
-    rest, totals, count = state
-    scope = loop.scope
+    start, step = Loop(scope, (), (), full=False, x=None), Loop(scope, (), (), full=False, x=None)
     position = scope.fresh("k")
-    step = Loop(scope, (), (), full=False, x=None)
-    names = _result_names(rest, op)
-    if totals:
-        elements: list[Rep] = [Uniform(f"{t}[{position}]") for t in totals]
-        elements = [Uniform(f"({r.code} != 0)") if k.is_predicate and isinstance(r, Uniform) else r for r, k in zip(elements, kinds)]
-        starts = [f"{t}[0]" for t in totals]
+    if lanes:
+        vectors = _vector_totals(loop, op, lanes, items)
+        first: list[Rep] = [Uniform(f"{name}[0]") for name in vectors]
+        others: list[Rep] = [Uniform(f"{name}[{position}]") for name in vectors]
+        count = lanes
     else:
-        elements = items(step, Uniform(position))
-        zero = Loop(scope, (), (), full=False, x=None)
-        starts = [rep.code for rep in items(zero, Uniform("0"))]
-        loop.body += zero.body
-    combined = apply_region(step, op.regions[0], [*map(Uniform, names), *elements])
-    loop.body += [f"{scalar_type(k.with_shape(()))} {n} = {s};" for k, n, s in zip(kinds, names, starts, strict=True)]
+        first, others = items(start, ZERO), items(step, Uniform(position))
+    combined = apply_region(step, op.regions[0], [*map(Uniform, totals), *others])
+    loop.body += start.body
+    for kind, total, rep in zip(kinds, totals, first, strict=True):
+        loop.body.append(f"{scalar_type(kind.with_shape(()))} {total} = {uniform_code(rep)};")
     loop.body.append(f"for (i32 {position} = 1; {position} < {count}; ++{position}) {{")
     loop.body += [f"  {line}" for line in step.body]
-    fresh = [scope.fresh("next") for _ in names]
-    loop.body += [f"  const auto {f} = {r.code};" for f, r in zip(fresh, combined, strict=True)]
-    loop.body += [f"  {n} = {f};" for n, f in zip(names, fresh, strict=True)]
+    fresh = [scope.fresh("next") for _ in totals]
+    loop.body += [f"  const auto {name} = {uniform_code(rep)};" for name, rep in zip(fresh, combined, strict=True)]
+    loop.body += [f"  {total} = {name};" for total, name in zip(totals, fresh, strict=True)]
     loop.body.append("}")
+    for value, home, total in zip(op.results, homes, totals, strict=True):
+        _put(loop, value, home, loop.index, total)
+
+
+def _vector_totals(loop: Loop, op: Op, lanes: int, items: Callable[[Loop, Rep], list[Rep]]) -> list[str]:
+    """Combine a row vector by vector; returns the vectors that hold each lane's total."""
+    scope = loop.scope
+    kinds = [value.type for value in op.operands]
+    size = kinds[0].shape[op.integer("axis")]
+    totals = [scope.fresh("acc") for _ in kinds]
+    x = scope.fresh("x")
+    first, step = Loop(scope, (), (), full=False, x="0"), Loop(scope, (), (), full=False, x=x)
+    start = [first.as_vector(rep, kind) for rep, kind in zip(items(first, Linear("0", 1)), kinds, strict=True)]
+    loop.body += first.pre + first.body
+    loop.body += [f"{vector_type(k)} {t} = {s};" for k, t, s in zip(kinds, totals, start, strict=True)]
+    combined = apply_region(step, op.regions[0], [*map(Vector, totals), *items(step, Linear("0", 1))])
+    loop.body += step.pre
+    loop.body.append(f"for (i64 {x} = {lanes}; {x} < {size}; {x} += {lanes}) {{")
+    fresh = [scope.fresh("next") for _ in totals]
+    lines = [f"const auto {n} = {step.as_vector(r, k)};" for n, r, k in zip(fresh, combined, kinds, strict=True)]
+    lines += [f"{t} = {n};" for t, n in zip(totals, fresh, strict=True)]
+    loop.body += [f"  {line}" for line in [*step.body, *lines]]
+    loop.body.append("}")
+    return totals
 
 
 def emit_scan(scope: Scope, op: Op) -> None:

@@ -1,7 +1,7 @@
 """What one loop iteration knows about a value: the shapes a KS_W-wide piece of a tensor can take in the generated code.
 
-A loop's vector dimension runs over x = 0, KS_W, 2*KS_W, ... Everything but `Vector` and `Offsets` is the same for all x, so its
-code stands before the loop; a prefix mask becomes the loop's trip count and a linear pointer a vector load.
+A loop's vector dimension runs over x = 0, KS_W, 2*KS_W, ... Everything but `Vector` and `Offsets` is the same for all
+x, so its code stands before the loop; a prefix mask becomes the loop's trip count and a linear pointer a vector load.
 """
 
 from __future__ import annotations
@@ -49,3 +49,10 @@ class Offsets:
 
 Rep = Uniform | Linear | Prefix | Vector | Offsets
 ZERO = Uniform("0")
+
+
+def uniform_code(rep: Rep) -> str:
+    """The scalar expression of a form that must be one, as every form is in a loop without vectors."""
+    if not isinstance(rep, Uniform):
+        raise TypeError(f"{rep} is not the same in every lane")
+    return rep.code

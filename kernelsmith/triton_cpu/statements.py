@@ -1,23 +1,24 @@
-"""The operations that do something, in program order: stores, atomics, matrix products, and what must be settled before them.
+"""The operations that do something, in program order: stores, atomics, products, and what must be settled first.
 
-A lazy load runs where its value is needed, which must not be after a store that could change it. Before anything with an effect,
-every load that a later root still needs gets its array; a store's own loop may load on the way only from the very offsets it
-writes, so that no element is overwritten before it is read, even when two arguments are one tensor.
+A lazy load runs where its value is needed, which must not be after a store that could change it. Before anything with
+an effect, every load that a later root still needs gets its array; a store's own loop may load on the way only from
+the very offsets it writes, so that no element is overwritten before it is read, even when two arguments are one
+tensor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from kernelsmith.triton_cpu.analysis import is_lazy
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct
 from kernelsmith.triton_cpu.evaluate import by_definition, evaluate, materialise
-from kernelsmith.triton_cpu.analysis import is_lazy
 from kernelsmith.triton_cpu.ir import Block, Element, Op, Type, Value
 from kernelsmith.triton_cpu.loop import Loop, emit_nest
 from kernelsmith.triton_cpu.memory import store_lanes, write_array
 from kernelsmith.triton_cpu.names import array_element, scalar_type, vector_type
 from kernelsmith.triton_cpu.reduce import emit_reduce, emit_scan
-from kernelsmith.triton_cpu.reps import Rep, Uniform
+from kernelsmith.triton_cpu.reps import Uniform, uniform_code
 from kernelsmith.triton_cpu.scope import Scope
 
 TERMINATORS = {"scf.yield", "scf.condition", "tt.return", "cf.br", "cf.cond_br"}
@@ -67,15 +68,8 @@ def emit_scalar(scope: Scope, op: Op) -> None:
         raise UnsupportedConstruct(op.name, "it is not known", op.location)
     loop = Loop(scope, (), (), full=False, x=None)
     rep = by_definition(loop, op, op.result, ())
-    if not isinstance(rep, Uniform):
-        raise TypeError("a scalar has one form")
     scope.write(*loop.body)
-    scope.scalars[op.result] = rep.code
-
-
-def scalar(scope: Scope, value: Value) -> str:
-    """The expression of a rank-0 value."""
-    return scope.scalars[value]
+    scope.scalars[op.result] = uniform_code(rep)
 
 
 def same_offsets(scope: Scope, a: Value, b: Value) -> bool:
@@ -83,12 +77,21 @@ def same_offsets(scope: Scope, a: Value, b: Value) -> bool:
     while a is not b:
         first, second = scope.definition(a), scope.definition(b)
         if first is None or second is None:
-            return first is second and not a.type.shape and not b.type.shape and _is_argument(scope, a) and _is_argument(scope, b)
+            return (
+                first is second
+                and not a.type.shape
+                and not b.type.shape
+                and _is_argument(scope, a)
+                and _is_argument(scope, b)
+            )
         if first.name != second.name or first.operands[1:] != second.operands[1:] or a.type.shape != b.type.shape:
             return False
         if first.name not in ("tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims"):
             return False
-        if first.integer("axis") != second.integer("axis") or first.operands[0].type.element.bytes != b.type.element.bytes:
+        if (
+            first.integer("axis") != second.integer("axis")
+            or first.operands[0].type.element.bytes != b.type.element.bytes
+        ):
             return False
         a, b = first.operands[0], second.operands[0]
     return True
@@ -118,12 +121,6 @@ def emit_store(scope: Scope, op: Op) -> None:
         scope.write(*loop.body)
 
 
-def _code(rep: Rep) -> str:
-    if not isinstance(rep, Uniform):
-        raise TypeError("a loop without vectors yields scalars")
-    return rep.code
-
-
 _ATOMIC = {
     "fadd": "old + value",
     "add": "old + value",
@@ -148,13 +145,15 @@ def emit_atomic_rmw(scope: Scope, op: Op) -> None:
     bits = f"u{8 * element.bytes}"
 
     def old(loop: Loop) -> str:
-        pointer = _code(evaluate(loop, op.operands[0], loop.index))
-        value = _code(evaluate(loop, op.operands[1], loop.index))
+        pointer = uniform_code(evaluate(loop, op.operands[0], loop.index))
+        value = uniform_code(evaluate(loop, op.operands[1], loop.index))
         if word in ("add", "exch", "xchg") and not element.is_float and element.bits >= 32:
             call = "fetch_add" if word == "add" else "exchange_n"
-            return f"(i{element.bits})__atomic_{call}((u{element.bits} *){pointer}, (u{element.bits}){value}, __ATOMIC_ACQ_REL)"
+            return f"(i{element.bits})__atomic_{call}(({bits} *){pointer}, ({bits}){value}, __ATOMIC_ACQ_REL)"
         sign = "u" if word.startswith("u") or word == "add" else "i"
-        work = scalar_type(kind.with_shape(())) if element.is_float or element is Element.I1 else f"{sign}{element.bits}"
+        work = (
+            scalar_type(kind.with_shape(())) if element.is_float or element is Element.I1 else f"{sign}{element.bits}"
+        )
         step = f"const {work} old = {_from_bits('bits', element, work)}, value = ({work}){value};"
         new = _to_bits(f"({work})({_ATOMIC[word]})", element, bits)
         found = f"ks_atomic<{bits}>({pointer}, [&]({bits} bits) -> {bits} {{ {step} return {new}; }})"
@@ -169,7 +168,7 @@ def emit_atomic_cas(scope: Scope, op: Op) -> None:
     bits = f"u{8 * element.bytes}"
 
     def old(loop: Loop) -> str:
-        pointer, expected, wanted = (_code(evaluate(loop, operand, loop.index)) for operand in op.operands[:3])
+        pointer, expected, wanted = (uniform_code(evaluate(loop, operand, loop.index)) for operand in op.operands[:3])
         call = f"ks_swap_if<{bits}>({pointer}, {_to_bits(expected, element, bits)}, {_to_bits(wanted, element, bits)})"
         return _from_bits(call, element, scalar_type(kind.with_shape(())))
 
@@ -202,7 +201,7 @@ def _lane_by_lane(scope: Scope, op: Op, old: Callable[[Loop], str], mask_at: int
         scope.write(f"{scalar_type(value.type)} {home} = 0;")
 
     def body(loop: Loop) -> None:
-        mask = _code(evaluate(loop, op.operands[mask_at], loop.index)) if len(op.operands) > mask_at else "true"
+        mask = uniform_code(evaluate(loop, op.operands[mask_at], loop.index)) if len(op.operands) > mask_at else "true"
         guard = "" if mask == "true" else f"if ({mask}) "
         call = old(loop)
         if not used:
@@ -227,7 +226,9 @@ def emit_dot(scope: Scope, op: Op) -> None:
     *batch, rows, depth = a.type.shape
     columns = b.type.shape[-1]
     if element not in (Element.F32, Element.F64, Element.I32):
-        raise UnsupportedConstruct(f"tt.dot into {kind.element.value}", "it accumulates in f32, f64 or i32", op.location)
+        raise UnsupportedConstruct(
+            f"tt.dot into {kind.element.value}", "it accumulates in f32, f64 or i32", op.location
+        )
     left, right = (_packed(scope, operand, element) for operand in (a, b))
     home = scope.in_place.get(op) or scope.array(kind, op.result.name)
 
@@ -314,9 +315,10 @@ def emit_histogram(scope: Scope, op: Op) -> None:
         write_array(loop, home, kind, loop.index, Uniform("0"))
 
     def body(loop: Loop) -> None:
-        bin_code = _code(evaluate(loop, op.operands[0], loop.index))
-        mask = _code(evaluate(loop, op.operands[1], loop.index)) if len(op.operands) > 1 else "true"
-        loop.body.append(f"if ({mask} && {bin_code} >= 0 && {bin_code} < {kind.shape[0]}) ++((ai{kind.element.bits} *){home})[{bin_code}];")
+        bin_code = uniform_code(evaluate(loop, op.operands[0], loop.index))
+        mask = uniform_code(evaluate(loop, op.operands[1], loop.index)) if len(op.operands) > 1 else "true"
+        inside = f"{mask} && {bin_code} >= 0 && {bin_code} < {kind.shape[0]}"
+        loop.body.append(f"if ({inside}) ++((ai{kind.element.bits} *){home})[{bin_code}];")
 
     emit_nest(scope, kind.shape, clear)
     emit_nest(scope, op.operands[0].type.shape, body, vectors=False)
