@@ -81,6 +81,17 @@ def tuners(source: str) -> tuple[Tuner, ...]:
     return tuple(found)
 
 
+def pruned(source: str, useless: Sequence[str]) -> str:
+    """The module without configurations that differ only in options which change nothing on the device."""
+    ignored = frozenset(useless)
+    changes = []
+    for tuner in tuners(source):
+        distinct = {config.key(ignored): config for config in reversed(tuner.configs or ())}
+        if tuner.configs is not None and len(distinct) < len(tuner.configs):
+            changes.append((tuner, _listing(reversed(distinct.values()), source)))
+    return _replaced(source, changes)
+
+
 class NumericSearch:
     """Remembers which configurations of which module were listed before."""
 

@@ -17,7 +17,7 @@ from kernelsmith import library
 from kernelsmith.library import LibraryKernel
 from kernelsmith.model import Brief, Candidate, OperatorInfo, Reply, Usage
 from kernelsmith.propose import Request
-from kernelsmith.propose.numeric import NumericSearch
+from kernelsmith.propose.numeric import NumericSearch, pruned
 from kernelsmith.propose.reply import NoCode, parse
 
 CLASS_ENTRY = "ModelNew"
@@ -62,17 +62,17 @@ class OfflineProposer:
         fitting = [k for k in library.ranked(brief.operator, self._prompts) if fits(k, brief.operator)]
         words = [brief.operator.name, *(op.removeprefix("aten.") for op in brief.operator.ops)]
         same = [k for k in fitting if library.similarity(k.name, words) == 1.0]
+        limits, useless = brief.target.limits, brief.target.useless_knobs
         for kernel in same:
-            yield f"library {kernel.file}", adapted(kernel, brief.operator)
+            yield f"library {kernel.file}", pruned(adapted(kernel, brief.operator), useless)
         for seed in brief.seeds:
-            yield seed.origin, seed.source
+            yield seed.origin, pruned(seed.source, useless)
         for trial in reversed(brief.best):
-            limits, useless = brief.target.limits, brief.target.useless_knobs
             while (source := self._search.step(trial, limits, useless)) is not None:
                 yield f"numbers of trial {trial.number}", source
         if not brief.best and (brief.failures or not self._proposed):  # else a verdict is still awaited
             for kernel in [k for k in fitting if k not in same][:MAX_OTHERS]:
-                yield f"library {kernel.file}", adapted(kernel, brief.operator)
+                yield f"library {kernel.file}", pruned(adapted(kernel, brief.operator), useless)
 
 
 def fits(kernel: LibraryKernel, operator: OperatorInfo) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from kernelsmith import library
 from kernelsmith.model import Candidate, ConfigChoice, Evaluation, Outcome, Stage, Trial, Workload, WorkloadChoice
-from kernelsmith.propose.numeric import Config, NumericSearch, tuners
+from kernelsmith.propose.numeric import Config, NumericSearch, pruned, tuners
 
 CPU_KNOBS = ("num_warps", "num_stages")
 LIMITS = {"tile_elements": 1 << 20}
@@ -100,6 +100,13 @@ def test_launch_options_are_searched_only_where_they_matter() -> None:
     on_cpu = NumericSearch(0).step(winner, LIMITS, CPU_KNOBS)
     assert on_cpu is not None
     assert blocks(on_cpu) == [1, 2]
+
+
+def test_configurations_that_do_not_differ_on_the_device_are_dropped() -> None:
+    source = module('[triton.Config({"BLOCK": b}, num_warps=w) for b in (256, 512) for w in (2, 4, 8)]')
+    assert blocks(pruned(source, CPU_KNOBS)) == [256, 512]
+    assert pruned(source, ()) == source
+    assert pruned(module("make()"), CPU_KNOBS) == module("make()")
 
 
 def test_limits_hold() -> None:
