@@ -22,15 +22,15 @@ static inline vf32 ksm_narrow(ksm_f64 low, ksm_f64 high) {
 }
 
 //@ KSM_LIFT1 KSM_LIFT2
-#define KSM_LIFT1(name, core)                                               \
-    static __attribute__((noinline)) vf32 name(vf32 x) {                    \
-        ksm_f64 low = core(ksm_widen(x, 0));                                \
-        return ksm_narrow(low, core(ksm_widen(x, 1)));                      \
+#define KSM_LIFT1(name, core)                                              \
+    static __attribute__((noinline)) vf32 name(vf32 x) {                   \
+        ksm_f64 low = core(ksm_widen(x, 0));                               \
+        return ksm_narrow(low, core(ksm_widen(x, 1)));                     \
     }
-#define KSM_LIFT2(name, core)                                     \
-    static __attribute__((noinline)) vf32 name(vf32 x, vf32 y) {            \
-        ksm_f64 low = core(ksm_widen(x, 0), ksm_widen(y, 0));                    \
-        return ksm_narrow(low, core(ksm_widen(x, 1), ksm_widen(y, 1)));        \
+#define KSM_LIFT2(name, core)                                              \
+    static __attribute__((noinline)) vf32 name(vf32 x, vf32 y) {           \
+        ksm_f64 low = core(ksm_widen(x, 0), ksm_widen(y, 0));              \
+        return ksm_narrow(low, core(ksm_widen(x, 1), ksm_widen(y, 1)));    \
     }
 
 //@ ksm_wide_set
