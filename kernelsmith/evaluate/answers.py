@@ -1,0 +1,97 @@
+"""Runs a reference: on the inputs as they are, or upcast to float64.
+
+Random numbers come from torch's generator under one fixed state, so that a random reference repeats itself. Whatever
+the reference raises is an OperatorError with its line. Called by `oracle` and `bounds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from kernelsmith.errors import OperatorError
+from kernelsmith.evaluate.inputs import CallInputs
+from kernelsmith.operators.loaded import LoadedOperator
+from kernelsmith.operators.native import placed
+
+RANDOM_STATE = 20
+"""Seed of torch's generator while a reference runs: random references repeat themselves."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What one run of the reference gave."""
+
+    returned: list[torch.Tensor]
+    mutated: list[torch.Tensor]
+    """Final values of the mutated buffers, in buffer order."""
+    single: bool
+
+    @property
+    def all(self) -> list[torch.Tensor]:
+        return [*self.returned, *self.mutated]
+
+
+class _Lifted(TorchFunctionMode):
+    """float32 asked for by name becomes float64: `x.float()` in a reference means "compute wide"."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is torch.Tensor.float:
+            func = torch.Tensor.double
+        wide = [torch.float64 if a is torch.float32 else a for a in args]
+        named = {k: torch.float64 if v is torch.float32 else v for k, v in (kwargs or {}).items()}
+        return func(*wide, **named)
+
+
+def run(op: LoadedOperator, inputs: CallInputs, tensors: list[torch.Tensor], reference: Callable[..., Any]) -> Answer:
+    """One run under a fixed random state; whatever the reference raises is an OperatorError with its line."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(RANDOM_STATE)
+        try:
+            result = reference(*inputs.rebuilt(tensors))
+        except Exception as error:
+            doing = f"the reference raised at {inputs.case.where().describe()}: "
+            raise placed(error, Path(op.info.path), doing) from error
+    returned = [result] if isinstance(result, torch.Tensor) else [] if result is None else list(result)
+    if not all(isinstance(r, torch.Tensor) for r in returned):
+        kinds = ", ".join(type(r).__name__ for r in returned)
+        raise OperatorError(
+            f"the reference returned ({kinds})", "return a tensor or a tuple of tensors", file=op.info.path
+        )
+    mutated = [tensors[n] for n in mutated_buffers(op, inputs)]
+    return Answer([r.detach() for r in returned], mutated, isinstance(result, torch.Tensor))
+
+
+def in_double(op: LoadedOperator, inputs: CallInputs, doubles: Sequence[torch.Tensor]) -> Answer:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Lifted():
+            return run(op, inputs, [d.clone() for d in doubles], op.reference_in_double)
+    finally:
+        torch.set_default_dtype(before)
+
+
+def upcast(t: torch.Tensor) -> torch.Tensor:
+    if t.is_complex():
+        return t.to(torch.complex128)
+    return t.contiguous().double() if t.is_floating_point() else t
+
+
+def as_double(answer: Answer) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    return [upcast(t) for t in answer.returned], [upcast(t) for t in answer.mutated]
+
+
+def mutated_buffers(op: LoadedOperator, inputs: CallInputs) -> list[int]:
+    return [i for i, name in enumerate(inputs.buffer_names()) if name in op.mutates]
+
+
+def is_floating(t: torch.Tensor) -> bool:
+    return t.is_floating_point() or t.is_complex()

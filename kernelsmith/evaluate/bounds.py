@@ -1,0 +1,204 @@
+"""How far an honest kernel may be from the truth, per element: measured, not fixed.
+
+The rounding of the output, plus a multiple of what the answer moves when every input moves by its own rounding unit
+(several draws in float64, smoothed over neighbours), plus a multiple of what the reference itself loses in the working
+dtype there and, where inputs are wide, one rounding unit beside. Called by `oracle`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from kernelsmith.errors import OperatorError
+from kernelsmith.evaluate.answers import RANDOM_STATE, Answer, in_double, is_floating, run
+from kernelsmith.evaluate.inputs import CallInputs
+from kernelsmith.operators.loaded import LoadedOperator
+
+NARROW = 4.0
+"""Multiple of the measured movement: at 4x, 8 draws pass honest bf16 attention and see one key of 16,253 dropped."""
+WIDE, WIDEST = 16.0, 256.0
+"""The multiple where inputs are as wide as the accumulator: the root of the number of terms, between these. A sum of n
+terms in sequence rounds n times, so its error grows with the root of n beside that of moved inputs."""
+LOSS = 4.0
+"""Multiple of what the reference itself loses in the working dtype, beyond the rounding of its answer."""
+ROUNDING = 4.0
+"""Units of eps granted to float32 and float64 answers, for approximate intrinsics; half the root of the number of terms
+is added. Narrower answers get 1: they are rounded once from something wider."""
+NEIGHBOURS = 4
+"""Elements on each side that lend their movement to one whose draws were lucky."""
+EXTRA_INTEGER_DRAWS = 8
+"""More draws where answers are integers: each decides between two steps, and all of them together should see both."""
+SMALL = 1 << 16
+"""Input elements up to which extra draws cost nothing."""
+ACCUMULATION = 64.0
+"""A user's `bound=` counts this many float32 roundings of the magnitude it gives."""
+TOLERANCES: dict[str, dict[torch.dtype, tuple[float, float]]] = {
+    "torch": {
+        torch.float16: (1e-3, 1e-5),
+        torch.bfloat16: (1.6e-2, 1e-5),
+        torch.float32: (1.3e-6, 1e-5),
+        torch.float64: (1e-7, 1e-7),
+    },
+    "kernelbench": {
+        torch.float16: (1e-2, 1e-2),
+        torch.bfloat16: (1e-2, 1e-2),
+        torch.float32: (1e-4, 1e-4),
+        torch.float64: (1e-4, 1e-4),
+    },
+    "ascend": {
+        torch.float16: (2**-7, 1e-7),
+        torch.bfloat16: (2**-4, 1e-7),
+        torch.float32: (2**-10, 1e-7),
+        torch.float64: (2**-10, 1e-7),
+    },
+}
+"""Acceptance rules by name, (rtol, atol) by output dtype: torch.testing.assert_close's defaults; KernelBench's
+get_tolerance_for_precision; the Ascend precision standard's largest relative error (10 T). NaN and inf stay exact."""
+
+
+@dataclass(frozen=True, eq=False)
+class Movement:
+    """How one output moved under the draws."""
+
+    largest: torch.Tensor
+    """Largest finite |draw - truth| per element, times the multiple granted for it."""
+    lost: torch.Tensor
+    """Largest |draw in the working dtype - truth| beyond the rounding of the answer; wide inputs only."""
+    nan: torch.Tensor
+    """Elements that became NaN in a draw."""
+    seen: tuple[torch.Tensor, ...]
+    """The answers themselves, for outputs that are not floating."""
+    root: float
+    """Root of the number of terms that may meet in one element."""
+
+
+def movements(
+    op: LoadedOperator, inputs: CallInputs, doubles: Sequence[torch.Tensor], exact: Answer, draws: int
+) -> list[Movement]:
+    """Reference in float64 on inputs moved by a random sign times their rounding unit."""
+    outputs = exact.all
+    largest = [torch.zeros(t.shape, dtype=torch.float64) for t in outputs]
+    lost = [torch.zeros(t.shape, dtype=torch.float64) for t in outputs]
+    nan = [torch.zeros(t.shape, dtype=torch.bool) for t in outputs]
+    seen: list[list[torch.Tensor]] = [[] for _ in outputs]
+    integers = any(not is_floating(t) for t in outputs)
+    if integers and sum(d.numel() for d in doubles) <= SMALL:
+        draws += EXTRA_INTEGER_DRAWS
+    units = [_unit(b.view.dtype) for b in inputs.buffers()]
+    if not any(units):
+        draws = 0
+    wide = max(units, default=0.0) <= 2.0**-24
+    generator = torch.Generator().manual_seed(RANDOM_STATE)
+    for _ in range(draws):
+        moved = [_perturbed(d, u, generator) for d, u in zip(doubles, units, strict=True)]
+        drawn = in_double(op, inputs, moved).all
+        for i, (d, t) in enumerate(zip(drawn, outputs, strict=True)):
+            if d.shape != t.shape:
+                continue
+            if is_floating(t):
+                largest[i] = torch.maximum(largest[i], _finite((d - t).abs()))
+                nan[i] |= d.isnan()
+            elif not any(torch.equal(d, s) for s in seen[i]):
+                seen[i].append(d)
+        if wide:
+            nearby = [_perturbed(d, 2 * u, generator) for d, u in zip(doubles, units, strict=True)]
+            own = [n.to(getattr(torch, b.view.dtype)) for n, b in zip(nearby, inputs.buffers(), strict=True)]
+            for i, (d, t) in enumerate(zip(run(op, inputs, own, op.reference).all, outputs, strict=True)):
+                if is_floating(t) and d.shape == t.shape:
+                    lost[i] = torch.maximum(lost[i], loss(d, t))
+    found = []
+    for i, t in enumerate(outputs):
+        root = math.sqrt(_terms(doubles, t))
+        multiple = min(max(root, WIDE), WIDEST) if wide else NARROW
+        found.append(Movement(largest[i] * multiple, lost[i], nan[i], tuple(seen[i]), root))
+    return found
+
+
+def _terms(inputs: Sequence[torch.Tensor], output: torch.Tensor) -> float:
+    """About how many terms may meet in one element: the longest axis, or inputs per output where that is more."""
+    floats = [t for t in inputs if is_floating(t) and t.numel()]
+    longest = max((size for t in floats for size in t.shape), default=1)
+    ratio = max((t.numel() / max(1, output.numel()) for t in floats), default=1.0)
+    return max(1.0, longest, ratio)
+
+
+def _finite(distance: torch.Tensor) -> torch.Tensor:
+    return torch.where(distance.isfinite(), distance, 0.0)
+
+
+def loss(working: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """How far an answer in its own dtype is from truth beyond half a unit in its last place; 0 where not finite."""
+    half = value.abs() * (torch.finfo(working.dtype).eps / 2)
+    return _finite((working.to(value.dtype) - value).abs() - half).clamp(min=0)
+
+
+def _unit(dtype: str) -> float:
+    """Half the spacing of a dtype at 1; 0 for dtypes without rounding."""
+    named = getattr(torch, dtype)
+    return float(torch.finfo(named).eps) / 2 if named.isis_floating_point or named.is_complex else 0.0
+
+
+def _perturbed(t: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:
+    if not unit:
+        return t
+    signs = torch.randint(0, 2, t.shape, generator=generator, dtype=torch.int8).to(torch.float64).mul_(2).sub_(1)
+    return t * signs.mul_(unit).add_(1)
+
+
+def smoothed(movement: torch.Tensor) -> torch.Tensor:
+    """Each element at least the smaller of the largest movements on its left and on its right.
+
+    A lucky element borrows from its neighbours, while one large neighbour, or the edge of a block of large ones,
+    lends nothing.
+    """
+    flat = movement.reshape(-1)
+    if flat.numel() < 3:
+        return movement
+    padded = torch.nn.functional.pad(flat, (NEIGHBOURS, NEIGHBOURS))
+    windows = torch.nn.functional.max_pool1d(padded[None], NEIGHBOURS, stride=1)[0]
+    left, right = windows[: flat.numel()], windows[NEIGHBOURS + 1 :]
+    return torch.maximum(flat, torch.minimum(left, right)).reshape(movement.shape)
+
+
+def bound_of(
+    op: LoadedOperator,
+    value: torch.Tensor,
+    working: torch.Tensor,
+    movement: Movement | None,
+    extra: torch.Tensor | None,
+) -> torch.Tensor:
+    """The largest allowed distance from truth, per element; finite where truth is."""
+    info = torch.finfo(working.dtype)
+    size = torch.where(value.isfinite(), value.abs(), 0.0)
+    if op.tolerance is not None or movement is None:
+        relative, absolute = tolerance(op.tolerance or "torch", working.dtype)
+        return size * relative + absolute
+    smallest = info.smallest_normal if info.bits != 16 or info.max > 1e5 else torch.finfo(working.dtype).tiny * info.eps
+    units = ROUNDING + movement.root / 2 if info.bits > 16 else 1.0
+    rounding = size * (units * info.eps) + smallest
+    lost = torch.maximum(loss(working, value), movement.lost)
+    bound = rounding + smoothed(movement.largest) + LOSS * smoothed(lost)
+    if extra is not None:
+        unit = info.eps if working.dtype is torch.float64 else 2.0**-23
+        bound = bound + ACCUMULATION * unit * extra.double().expand(bound.shape)
+    return bound
+
+
+def tolerance(name: str, dtype: torch.dtype) -> tuple[float, float]:
+    """(rtol, atol) of an acceptance rule; OperatorError for a name that is not known."""
+    if name not in TOLERANCES:
+        raise OperatorError(f"tolerance={name!r} is not known", "known: " + ", ".join(TOLERANCES))
+    rule = TOLERANCES[name]
+    return rule.get(dtype, rule[torch.bfloat16])
+
+
+def user_bounds(op: LoadedOperator, inputs: CallInputs, count: int) -> list[torch.Tensor | None]:
+    if op.bound is None:
+        return [None] * count
+    given = op.bound(*inputs.arguments())
+    found = list(given) if isinstance(given, tuple | list) else [given]
+    return [*found, *([None] * count)][:count]

@@ -1,0 +1,68 @@
+"""Refuses operators for which a check would prove nothing, because an answer that needs no work passes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from kernelsmith.errors import OperatorError
+from kernelsmith.evaluate.compare import compare
+from kernelsmith.evaluate.explore import workload_cases
+from kernelsmith.evaluate.inputs import CallInputs, Case, materialise
+from kernelsmith.evaluate.oracle import Expected, Truth, truth
+from kernelsmith.operators.declare import TensorSpec
+from kernelsmith.operators.loaded import LoadedOperator
+
+
+def refuse_trivial(op: LoadedOperator, seed: int) -> None:
+    """Refuses an operator that needs no kernel: zeros, a constant or a copy of an input is accepted on a workload."""
+    points = workload_cases(op)
+    if op.tolerance is None and op.bound is None and op.check is None:
+        points = [min(points, key=lambda c: _size(op, c))]
+    for case in points:
+        inputs = materialise(op, case, seed)
+        if found := trivial_answer(op, inputs, truth(op, inputs, draws=1)):
+            raise OperatorError(
+                f"{found} passes as the answer at {inputs.case.where().describe()}, so a check proves nothing",
+                "tune for inputs whose answer depends on them: change values=, the workload, bound= or tolerance=",
+                file=op.info.path,
+            )
+
+
+def _size(op: LoadedOperator, case: Case) -> int:
+    tensors = (n for n, s in op.arguments.items() if isinstance(s, TensorSpec))
+    return sum(math.prod(op.shape(n, case.dims)) for n in tensors)
+
+
+def trivial_answer(op: LoadedOperator, inputs: CallInputs, truth: Truth) -> str | None:
+    """Words for an answer that needs no work and would pass: zeros, a constant, an input as it is."""
+    before = [b.storage for b in inputs.buffers()]
+    if op.mutates and compare(truth, _like(truth, lambda e: e.working), op, inputs, after=before) is None:
+        return "leaving everything as it is"
+    if op.mutates or not truth.outputs:
+        return None
+    if compare(truth, _like(truth, lambda e: torch.zeros_like(e.working)), op, inputs) is None:
+        return "zero"
+    if compare(truth, _like(truth, _middle), op, inputs) is None:
+        return "a constant"
+    for name, given in zip(inputs.buffer_names(), inputs.tensors(), strict=True):
+        fitting = all(e.working.shape == given.shape for e in truth.outputs)
+        if fitting and compare(truth, _like(truth, lambda e, g=given: g.to(e.working.dtype)), op, inputs) is None:
+            return f"a copy of {name}"
+    return None
+
+
+def _like(truth: Truth, make: Any) -> list[torch.Tensor]:
+    return [make(e).contiguous() for e in truth.outputs if e.returned is not None]
+
+
+def _middle(expected: Expected) -> torch.Tensor:
+    """The constant nearest to an output: its mean, or its most frequent integer."""
+    working = expected.working
+    if not working.numel():
+        return torch.zeros_like(working)
+    if not (working.is_floating_point() or working.is_complex()):
+        return torch.full_like(working, working.reshape(-1).mode().values.item())
+    return torch.full_like(working, working.double().nan_to_num().mean().item())
