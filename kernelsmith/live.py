@@ -7,6 +7,7 @@ Used by the tune and batch commands.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Protocol, Self
@@ -73,12 +74,6 @@ class RichView:
         from rich.live import Live
 
         self._console = console or error_console()
-        self._live = Live(
-            console=self._console,
-            refresh_per_second=REFRESHES_PER_SECOND,
-            transient=True,
-            get_renderable=self.draw,
-        )
         self._plain = PlainView(quiet=True)
         self._title = ""
         self._budget = Budget()
@@ -88,6 +83,13 @@ class RichView:
         self._best: TrialJudged | None = None
         self._workers: dict[int, tuple[str, float]] = {}
         self._events: deque[str] = deque(maxlen=SHOWN_LINES)
+        self._lock = threading.Lock()  # rich draws from a thread of its own
+        self._live = Live(
+            console=self._console,
+            refresh_per_second=REFRESHES_PER_SECOND,
+            transient=True,
+            get_renderable=self.draw,
+        )
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -101,9 +103,10 @@ class RichView:
             self._live.stop()
             self._plain(record)
             return
-        self._note(record)
-        if text := tune_line(record):
-            self._events.append(line(text, self._console.width - 2))
+        with self._lock:
+            self._note(record)
+            if text := tune_line(record):
+                self._events.append(line(text, self._console.width - 2))
 
     def _note(self, record: TuneRecord) -> None:
         match record:
@@ -127,6 +130,10 @@ class RichView:
 
     def draw(self) -> Group:
         """The figures at this moment."""
+        with self._lock:
+            return self._figures()
+
+    def _figures(self) -> Group:
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -145,9 +152,9 @@ class RichView:
         }
         for name, value in rows.items():
             figures.add_row(name, Text(value, style="bold" if name == "best" else ""))
-        for trial, (doing, since) in sorted(self._workers.copy().items()):
+        for trial, (doing, since) in sorted(self._workers.items()):
             figures.add_row(f"trial {trial}", Text(f"{doing}, {now - since:.0f} s"))
-        events = [Text(event, style="dim", overflow="ellipsis", no_wrap=True) for event in list(self._events)]
+        events = [Text(event, style="dim", overflow="ellipsis", no_wrap=True) for event in self._events]
         return Group(Text(self._title, style="bold"), figures, *events)
 
 

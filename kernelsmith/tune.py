@@ -198,13 +198,17 @@ class _Loop:
             self.unjudged.remove(number)
             self.judge(number, Level.QUICK)
             return True
-        if stop is not None or _Seeding() in self.flights.keys:
+        if stop is not None or _Seeding() in self.flights.keys or self.start_is_unjudged():
             return False
         proposer = self.rotation.next()
         if proposer is None:
             return False
         self.ask(proposer)
         return True
+
+    def start_is_unjudged(self) -> bool:
+        """Nobody is asked before the user's own kernel can be shown with its times."""
+        return any(t.candidate.origin == START and t.verdict is None for t in self.ledger.trials.values())
 
     def next_unjudged(self) -> int | None:
         """The first trial to judge whose text is not being judged at this moment."""

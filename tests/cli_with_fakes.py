@@ -1,0 +1,22 @@
+"""`kernelsmith` with the judge replaced by tests.fakes.FakeExecutor: `python -m tests.cli_with_fakes tune op.py ...`"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kernelsmith import session, targets
+from kernelsmith.__main__ import main
+from kernelsmith.config import Settings
+from kernelsmith.execute import Executor
+from tests.fakes import FakeExecutor
+
+
+@contextmanager
+def fake_executor(device: str, settings: Settings) -> Iterator[tuple[targets.Target, Executor]]:
+    yield targets.resolve(device, settings.targets), FakeExecutor(delay=0.01)
+
+
+if __name__ == "__main__":
+    session.executor_for = fake_executor
+    main()

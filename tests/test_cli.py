@@ -1,0 +1,343 @@
+"""The command line from outside: exit codes, what goes to which stream, Ctrl-C. The judge is a fake, the models are
+real `command:` and `replay:` proposers.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kernelsmith import records, session
+from kernelsmith.__main__ import main
+from kernelsmith.model import Frozen
+from tests.cli_with_fakes import fake_executor
+from tests.fakes import code
+
+ROOT = Path(__file__).parents[1]
+
+
+class Cli:
+    """Runs commands in a folder with an operator file: most in this process, those that get signals in their own."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.patch, self.capture = folder, patch, capture
+        (folder / "op.py").write_text("def op(x): ...\n")
+        patch.chdir(folder)
+        patch.setattr(session, "executor_for", fake_executor)
+
+    def replies(self, *texts: str) -> str:
+        replies = self.folder / "replies"
+        replies.mkdir(exist_ok=True)
+        for number, text in enumerate(texts, 1):
+            (replies / f"{number:03d}.md").write_text(text)
+        return f"replay:{replies}"
+
+    def start(self, *arguments: str, **streams: object) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tests.cli_with_fakes", *arguments]
+        env = os.environ | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+        return subprocess.Popen(command, cwd=self.folder, env=env, text=True, **streams)  # type: ignore[call-overload,no-any-return]
+
+    def __call__(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        self.patch.setattr(sys, "argv", ["kernelsmith", *arguments])
+        self.patch.setattr(sys, "stdin", io.StringIO(stdin))
+        self.capture.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = self.capture.readouterr()
+        return subprocess.CompletedProcess(arguments, int(end.value.code or 0), out, err)
+
+    def kernel(self, verdict: str, name: str = "kernel.py") -> str:
+        (self.folder / name).write_text(f"def op(x): ...  # {verdict}\n")
+        return name
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(tmp_path, monkeypatch, capsys)
+
+
+def parse(line: str) -> Frozen:
+    """One line of `--json` output, validated against the schema of its record."""
+    data = json.loads(line)
+    by_name = {r.model_fields["record"].default: r for r in records.all_records() if "record" in r.model_fields}
+    return by_name[data["record"]].model_validate_json(line)
+
+
+# ---------------------------------------------------------------- tune
+
+
+def test_tune_finds_a_faster_kernel(cli: Cli) -> None:
+    model = cli.replies(code("faster 1.5"), "nothing", code("wrong_values"))
+    done = cli("tune", "op.py", "--model", model, "--max-trials", "3", "--width", "1")
+    assert done.returncode == 0, done.stderr
+    assert "best kernel: runs/op-" in done.stdout and "1.80x eager" in done.stdout
+    assert (
+        "trials" in done.stdout and "stopped (trials)" in done.stdout and "next: kernelsmith export op-" in done.stdout
+    )
+    assert "trial 3 (replay:" in done.stderr and "wrong at" not in done.stdout
+
+
+def test_tune_json_lines_are_records_and_the_last_names_the_winner(cli: Cli) -> None:
+    model = cli.replies(code("faster 1.5"), code("compile_error"))
+    done = cli("tune", "op.py", "--model", model, "--max-trials", "2", "--json")
+    parsed = [parse(line) for line in done.stdout.splitlines()]
+    assert done.stderr == ""
+    result = parsed[-1]
+    assert isinstance(result, records.TuneResult) and result.winner is not None and result.exit_code == 0
+    assert result.winner.speedup == pytest.approx({"eager": 1.8, "compile": 1.5})
+    assert (cli.folder / result.winner.kernel).read_text().count("faster 1.5") == 1
+    assert {type(r) for r in parsed} >= {
+        records.TuneStarted,
+        records.CallStarted,
+        records.CallEnded,
+        records.TrialJudged,
+    }
+
+
+def test_tune_without_a_faster_kernel_is_1(cli: Cli) -> None:
+    assert cli("tune", "op.py", "--model", cli.replies(code("faster 0.7"))).returncode == 1
+    assert cli("tune", "op.py", "--model", cli.replies(code("faster 1.3")), "--goal", "2").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["tune"], "no operator"),
+        (["tune", "missing.py"], "missing.py: no such file"),
+        (["tune", "op.py", "--device", "abacus"], "abacus"),
+        (["tune", "op.py", "--model", "psychic:x"], "psychic"),
+        (["tune", "op.py", "--model", "openai:gpt-5"], "OPENAI_API_KEY"),
+        (["tune", "op.py", "--model", "openai:m@http://127.0.0.1:9/v1", "--max-usd", "1"], "price"),
+        (["tune", "op.py", "--max-time", "soon"], "soon"),
+        (["tune", "op.py", "--start", "none.py"], "none.py"),
+        (["tune", "--resume", "nothing"], "no store"),
+        (["tune", "op.py", "--resume", "x"], "--resume"),
+        (["check", "none.py", "--op", "op.py"], "none.py"),
+        (["check", "op.py", "--op", "op.py", "--set", "nonsense"], "nonsense"),
+        (["check", "op.py", "--op", "op.py", "--max-bytes", "lots"], "lots"),
+        (["batch", "none.toml"], "none.toml"),
+        (["report", "--runs", "empty"], "no store"),
+    ],
+)
+def test_bad_input_is_2_with_a_message_and_a_hint(cli: Cli, arguments: list[str], message: str) -> None:
+    done = cli(*arguments)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("error: ") and message in done.stderr and "\nhint: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_server_that_is_down_is_2_and_resumable(cli: Cli) -> None:
+    done = cli("tune", "op.py", "--model", "command:exit 3", "--json")
+    result = parse(done.stdout.splitlines()[-1])
+    assert done.returncode == 2
+    assert isinstance(result, records.TuneResult) and "exit code 3" in result.message and "--resume" in result.next
+
+
+def test_tracebacks_only_on_request(cli: Cli) -> None:
+    (cli.folder / "runs").write_text("")
+    quiet = cli("tune", "op.py")
+    assert quiet.returncode == 2 and "Traceback" not in quiet.stderr
+    assert "Traceback" in cli("tune", "op.py", "--verbose").stderr
+    cli.patch.setenv("KERNELSMITH_RAISE", "1")
+    assert "Traceback" in cli("tune", "op.py").stderr
+
+
+def test_print_prompt_asks_nobody(cli: Cli) -> None:
+    done = cli("tune", "op.py", "--print-prompt", "--model", "command:touch asked; exit 1")
+    assert done.returncode == 0, done.stderr
+    assert "def op(x)" in done.stdout
+    assert not (cli.folder / "asked").exists() and not (cli.folder / "runs").exists()
+
+
+def test_start_and_hint(cli: Cli) -> None:
+    (cli.folder / "hint.txt").write_text("use big blocks")
+    model = "command:cat > prompt.txt; echo no code"
+    done = cli(
+        *("tune", "op.py", "--start", cli.kernel("faster 1.2"), "--hint", "hint.txt"),
+        *("--max-trials", "2", "--model", model),
+    )
+    assert done.returncode == 0, done.stderr
+    prompt = (cli.folder / "prompt.txt").read_text()
+    assert "use big blocks" in prompt and "# faster 1.2" in prompt
+
+
+SLOW = "command:echo asked >> asked; sleep 0.3; cat reply.md; [ $(wc -l < asked) -lt 2 ] || sleep 60"
+
+
+def test_ctrl_c_saves_and_resume_goes_on(cli: Cli) -> None:
+    (cli.folder / "reply.md").write_text(code("faster 1.5"))
+    process = cli.start("tune", "op.py", "--model", SLOW, "--width", "1", "--json", stdout=subprocess.PIPE)
+    _wait(lambda: (cli.folder / "asked").exists() and (cli.folder / "asked").read_text().count("asked") == 2)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)  # two of the same signal at once are one
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode in (-signal.SIGINT, 130), "the second Ctrl-C kills"
+    run = json.loads(out.splitlines()[0])["run"]
+    (cli.folder / "asked").unlink()
+    again = cli("tune", "--resume", run[:-2], "--max-trials", "2", "--json")
+    result = parse(again.stdout.splitlines()[-1])
+    assert isinstance(result, records.TuneResult) and result.run == run
+    assert again.returncode == 0 and result.spent.trials == 2, "one judged, one lost"
+    assert not (cli.folder / "asked").exists()
+
+
+def test_one_ctrl_c_is_130_and_prints_the_resume_command(cli: Cli) -> None:
+    (cli.folder / "reply.md").write_text(code("faster 1.5"))
+    slow = "command:echo asked >> asked; sleep 1; cat reply.md"
+    process = cli.start(
+        "tune", "op.py", "--model", slow, "--width", "1", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    _wait(lambda: (cli.folder / "asked").exists())
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    assert "next: kernelsmith tune --resume op-" in out
+    assert "waiting up to" in err
+    status = json.loads(cli("runs", "list", "--json").stdout)["runs"][0]
+    assert status["status"] == "interrupted" and status["trials"] == 1, "the reply that was paid for is kept"
+
+
+def _wait(condition: object, seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.02)
+
+
+def test_live_view_on_a_terminal(cli: Cli) -> None:
+    model = cli.replies(code("faster 1.5"), code("wrong_values"), *[code("faster 1.1", f"# {n}\n") for n in range(9)])
+    ours, theirs = pty.openpty()
+    process = cli.start("tune", "op.py", "--model", model, "--width", "1", stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            seen += os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+    os.close(ours)
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 0, seen
+    assert "best kernel: runs/op-" in out
+    text = seen.decode()
+    assert "best baseline (trial 1)" in text and "outcomes" in text and "spent" in text
+    assert "\x1b[31m" not in text and "\x1b[1m\x1b[3" not in text, "NO_COLOR is honoured"
+
+
+# ---------------------------------------------------------------- check and bench
+
+
+def test_check_says_yes_or_no(cli: Cli) -> None:
+    assert cli("check", cli.kernel("faster 2.0"), "--op", "op.py").returncode == 0
+    done = cli("check", cli.kernel("wrong_values"), "--op", "op.py", "--seed", "4")
+    assert done.returncode == 1
+    assert "kernel.py: wrong_values" in done.stdout
+    assert (
+        f"reproduce: kernelsmith check kernel.py --op {cli.folder}/op.py --device cpu --level quick --seed 4"
+        in done.stdout
+    )
+
+
+def test_check_json_has_the_documented_keys(cli: Cli) -> None:
+    done = cli("check", "-", "--op", "op.py", "--json", stdin="def op(x): ...  # wrong_values\n")
+    report = json.loads(done.stdout)
+    documented = {"outcome", "stage", "message", "where", "mismatch", "cases", "verified", "timings", "reproduce"}
+    assert documented <= set(report) and report["outcome"] == "wrong_values"
+    records.KernelReport.model_validate_json(done.stdout)
+    assert done.returncode == 1 and done.stderr == ""
+
+
+def test_bench_is_a_gate(cli: Cli) -> None:
+    fast, slow = cli.kernel("faster 1.5", "fast.py"), cli.kernel("faster 0.9", "slow.py")
+    assert cli("bench", fast, "--op", "op.py").returncode == 0
+    assert cli("bench", fast, "--op", "op.py", "--fail-under", "1.4").returncode == 0
+    assert cli("bench", fast, "--op", "op.py", "--fail-under", "1.5").returncode == 1, "1.5 is not proven"
+    both = cli("bench", fast, slow, "--op", "op.py", "--fail-under", "1", "--json")
+    assert both.returncode == 1
+    reports = records.KernelReports.model_validate_json(both.stdout).kernels
+    assert [(r.kernel, r.timings[0].verdict) for r in reports] == [("fast.py", "faster"), ("slow.py", "slower")]
+
+
+# ---------------------------------------------------------------- runs, report, batch, targets
+
+
+def test_runs_and_report(cli: Cli) -> None:
+    cli("tune", "op.py", "--model", cli.replies(code("faster 1.5"), code("wrong_values")), "--width", "1")
+    listed = records.Reports.model_validate_json(cli("runs", "list", "--json").stdout)
+    (run,) = (r.run for r in listed.runs)
+    assert listed.runs[0].outcomes == {"passed": 1, "wrong_values": 1} and listed.runs[0].rechecked
+    assert cli("runs", "path", run[:6]).stdout.strip() == f"runs/{run}"
+    assert run in cli("runs", "list", "--status", "finished").stdout
+    assert run not in cli("runs", "list", "--status", "killed").stdout
+    assert "1 passed, 1 wrong_values" in cli("runs", "show", run).stdout
+    assert "| N=1024 |" in cli("report", "--format", "md").stdout
+    header, row = cli("report", run, "--format", "csv").stdout.splitlines()
+    assert header.startswith("run,created,operator") and row.startswith(run)
+    assert json.loads(cli("report", "--format", "json").stdout)["runs"][0]["run"] == run
+    refused = cli("runs", "rm", run)
+    assert refused.returncode == 2 and "--yes" in refused.stderr
+    assert cli("runs", "rm", run, "--yes").returncode == 0
+    assert cli("runs", "list").stdout == "no runs\n"
+
+
+def test_batch_goes_on_after_failures(cli: Cli) -> None:
+    cli.replies(code("faster 1.5"))
+    (cli.folder / "suite.toml").write_text(
+        """
+        [defaults]
+        max-trials = 1
+        model = "replay:replies"
+        [[item]]
+        op = "missing.py"
+        [[item]]
+        op = "op.py"
+        [[item]]
+        name = "ambitious"
+        op = "op.py"
+        min-speedup = 9
+        """
+    )
+    done = cli("batch", "suite.toml", "--json")
+    assert done.returncode == 1
+    *items, summary = [parse(line) for line in done.stdout.splitlines()]
+    assert [(item.name, item.ok) for item in items] == [("missing", False), ("op", True), ("ambitious", False)]
+    assert isinstance(summary, records.BatchResult) and (summary.ok, summary.items) == (1, 3)
+    table = cli("batch", "suite.toml", "-j", "2").stdout
+    assert "ambitious" in table and "9.00x is wanted" in table and "1 of 3 items are ok" in table
+
+
+def test_targets(cli: Cli) -> None:
+    assert "cpu" in cli("targets", "list").stdout
+    rows = records.Targets.model_validate_json(cli("targets", "list", "--json").stdout)
+    assert "cpu" in [row.name for row in rows.targets]
+    assert json.loads(cli("targets", "show", "cpu", "--json").stdout)["torch_device"] == "cpu"
+    assert cli("targets", "check").returncode == 0
+    (cli.folder / "mine").mkdir()
+    (cli.folder / "mine" / "toaster.toml").write_text("slots = 2")
+    done = cli("targets", "check", "toaster", "--targets", "mine")
+    assert done.returncode == 1 and "toaster.toml" in done.stdout
+
+
+def test_export_needs_a_winner(cli: Cli) -> None:
+    cli("tune", "op.py", "--model", cli.replies(code("wrong_values")))
+    run = json.loads(cli("runs", "list", "--json").stdout)["runs"][0]["run"]
+    done = cli("export", run, "--out", "package")
+    assert done.returncode == 2 and "no winner" in done.stderr
+
+
+def test_every_record_has_a_schema() -> None:
+    schemas = records.schemas()
+    assert len(schemas) > 15
+    for name, schema in schemas.items():
+        assert schema["additionalProperties"] is False, name
+        assert schema["type"] == "object", name

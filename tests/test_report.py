@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from decimal import Decimal
+
+import pytest
+
+from kernelsmith.errors import UsageError
+from kernelsmith.model import Level, Reply, StopReason, Usage
+from kernelsmith.report import render, summarise
+from kernelsmith.runs import CallStatus, Run, RunStatus
+from kernelsmith.store import Store
+from tests.fakes import spec
+from tests.test_store import PROMPT, call, filled, judged
+
+
+@pytest.fixture
+def run(store: Store) -> Run:
+    """One judged trial, one lost call, another that was answered by a model with an awkward name."""
+    run = filled(store)
+    store.intend(run, call(2), PROMPT, 4.0)
+    store.unanswered(run, 2, CallStatus.LOST, Usage(usd=Decimal("0.5")), "killed")
+    store.intend(run, call(3), PROMPT, 4.0)
+    store.answered(run, 3, Reply(text="", usage=Usage(), model="command:a|b"), 9.0)
+    return store.finish(run.model_copy(update={"seconds": 9.0}), RunStatus.FINISHED, StopReason.GOAL, "", 1)
+
+
+def test_everything_comes_from_the_store(store: Store, run: Run) -> None:
+    (report,) = summarise(store, store.runs()).runs
+    assert (report.status, report.stop, report.trials, report.calls_lost) == ("finished", "goal", 1, 1)
+    assert report.outcomes == {"passed": 1}
+    assert (report.winner, report.faster, report.rechecked) == (1, True, False)
+    assert report.workloads[0].speedup == {"eager": 2.4, "compile": 2.0}
+    assert report.spent.usage.usd == Decimal("0.5") + Decimal("0.1234567890123456789")
+
+
+def test_a_run_nobody_holds_was_killed(store: Store) -> None:
+    run = store.create(spec())
+    assert summarise(store, [run]).runs[0].status == "running"
+    store.close()
+    with Store.open(store.folder) as again:
+        assert summarise(again, again.runs()).runs[0].status == "killed"
+
+
+def test_formats(store: Store, run: Run) -> None:
+    reports = summarise(store, store.runs())
+    assert json.loads(render(reports, "json"))["runs"][0]["run"] == run.id
+    (row,) = csv.DictReader(io.StringIO(render(reports, "csv")))
+    assert (row["run"], row["workload"], row["verdict"]) == (run.id, "N=1024", "faster")
+    assert float(row["score"]) == pytest.approx(2.0) and Decimal(row["usd"]) == reports.runs[0].spent.usage.usd
+    markdown = render(reports, "md")
+    assert f"## {run.id}" in markdown and "(1 calls lost, charged at their reservation)" in markdown
+    assert "faster than the best baseline" in render(reports, "table")
+    with pytest.raises(UsageError, match="html"):
+        render(reports, "html")
+
+
+def test_no_runs(store: Store) -> None:
+    nothing = summarise(store, store.runs())
+    assert render(nothing, "table") == "no runs\n"
+    assert len(render(nothing, "csv").splitlines()) == 1
+
+
+def test_markdown_cells_are_escaped(store: Store, run: Run) -> None:
+    (report,) = summarise(store, store.runs()).runs
+    hostile = report.model_copy(update={"operator": "a|b<script>"})
+    text = render(type(summarise(store, ()))(runs=(hostile,)), "md")
+    assert "a\\|b\\<script\\>" in text
+
+
+def test_level_of_the_verdict_decides_rechecked(store: Store, run: Run) -> None:
+    full = judged()
+    assert full.verdict is not None
+    verdict = full.verdict.model_copy(update={"level": Level.FULL})
+    store.add_verdict(run, full.model_copy(update={"verdict": verdict}), 10.0)
+    assert summarise(store, [run]).runs[0].rechecked
