@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 from torch._library.custom_ops import OPDEFS
+from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from kernelsmith.sandbox.recording import Recording
+from kernelsmith.sandbox.recording import Recording, reason
 
 _Handler = Callable[[Recording, Any, dict[str, Any], Callable[[], Any]], Any]
 """Given the recording, the operator, its arguments by name, and the call itself."""
@@ -29,12 +30,18 @@ class AtenRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Torch's own hook. True, the default, imports torch._dynamo at the first call: seconds, in every fork."""
         return False
 
+    supports_higher_order_operators = True
+
     def __init__(self, recording: Recording) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._recording = recording
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
+        if isinstance(func, HigherOrderOperator):
+            if func.__name__ != _WRAPPED_LAUNCH:
+                self._recording.refuse("calls", func.__name__)
+            return func(*args, **kwargs)
         namespace, _, name = func.name().partition("::")
         if namespace not in ("aten", "prim"):
             return self._custom(func, args, kwargs)
@@ -42,18 +49,21 @@ class AtenRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         try:
             return handler(self._recording, func, _by_name(func, args, kwargs), lambda: func(*args, **kwargs))
         except ValueError as error:
-            self._recording.refuse(f"calls aten.{name} on a tensor that no plan can hold ({error})")
+            self._recording.refuse(f"calls aten.{name} on a tensor that no plan can hold ({reason(error)})")
             return func(*args, **kwargs)
 
     def _custom(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """The body of a custom operator is host code like any other, once it runs under this mode."""
         definition = OPDEFS.get(func._schema.name)
         if definition is None:
-            self._recording.refuse(f"calls {func.name()}, an operator whose steps cannot be recorded")
+            self._recording.refuse("calls, without its steps being seen,", func.name())
             return func(*args, **kwargs)
         with self:
             return definition._init_fn(*args, **kwargs)
 
+
+_WRAPPED_LAUNCH = "triton_kernel_wrapper_mutation"
+"""What `torch.library.wrap_triton` makes of a launch; the launch hook sees it."""
 
 _LAZY_VIEWS = frozenset({"_conj", "_neg_view"})
 """Views that change values when they are read: no strides say so."""
@@ -180,7 +190,7 @@ def _other(recording: Recording, func: Any, arguments: dict[str, Any], call: Cal
     out = call()
     reads = not func._schema.is_mutable and not any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(out))
     if not reads:
-        recording.refuse(f"computes with {func._schema.name.replace('::', '.')}")
+        recording.refuse("computes with", func._schema.name.replace("::", "."))
     return out
 
 

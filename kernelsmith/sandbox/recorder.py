@@ -41,11 +41,11 @@ from kernelsmith.sandbox.messages import (
     candidate_request,
 )
 from kernelsmith.sandbox.protocol import MAX_FRAME, Channel, PeerGoneError
-from kernelsmith.sandbox.recording import Recording, Refusal
+from kernelsmith.sandbox.recording import Recording, Refusal, reason
 from kernelsmith.sandbox.tensors import Arenas, python_arguments, region_bytes, use_threads, write_outputs
 
 MODULE_NAME = "candidate"
-_MAX_REFUSALS = 5
+_MAX_PLACES = 5
 
 _Host = Callable[..., Any]
 
@@ -151,7 +151,7 @@ class Session:
             try:
                 plan = recording.plan(outputs)
             except ValueError as error:
-                return Failed(outcome=Outcome.NOT_IN_PLAN, message=f"the call is no launch plan: {error}"[:4000])
+                return Failed(outcome=Outcome.NOT_IN_PLAN, message=f"the call is no launch plan: {reason(error)}")
             self._state = recording.state
         written, _ = write_outputs(outputs, arenas[1])
         return Called(plan=plan, structure=structure, outputs=written, choices=self._tuning.used())
@@ -217,14 +217,22 @@ def _article(noun: str) -> str:
 
 
 def _refused(refusals: Sequence[Refusal]) -> Failed:
-    """All that the host function may not do, with lines."""
-    places = [f"{r.what} at line {r.line}" if r.line else r.what for r in refusals[:_MAX_REFUSALS]]
-    more = f", and {len(refusals) - _MAX_REFUSALS} more" if len(refusals) > _MAX_REFUSALS else ""
+    """All that the host function may not do, by line."""
+    places: dict[tuple[str, int | None], list[str]] = {}
+    for refusal in refusals:
+        places.setdefault((refusal.does, refusal.line), []).append(refusal.object)
+    told = [_told(does, line, objects) for (does, line), objects in places.items()]
+    more = f"; {len(told) - _MAX_PLACES} more" if len(told) > _MAX_PLACES else ""
     return Failed(
         outcome=Outcome.NOT_IN_PLAN,
-        message=f"host code {', '.join(places)}{more}; do this work in a Triton kernel",
+        message=f"host code {'; '.join(told[:_MAX_PLACES])}{more}. Do this work in a Triton kernel",
         line=refusals[0].line,
     )
+
+
+def _told(does: str, line: int | None, objects: Sequence[str]) -> str:
+    place = f" at line {line}" if line else ""
+    return f"{does} {', '.join(objects)}".rstrip() + place
 
 
 def _allocate(size: int, alignment: int, stream: int | None) -> torch.Tensor:

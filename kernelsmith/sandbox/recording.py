@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 from torch.utils._python_dispatch import _disable_current_modes
 
 from kernelsmith.model import digest
@@ -43,15 +44,21 @@ from kernelsmith.sandbox.tensors import dtype_name, storage_bytes
 _WORD = 8
 
 
-class UnplannableError(Exception):
-    """The call did something that no plan can hold."""
+def reason(error: ValueError) -> str:
+    """What is wrong, in one line: of a validation error the first complaint."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        return f"{place}: {first['msg']}" if place else first["msg"]
+    return str(error)
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Something that the host function did and may not, once per place in its source."""
+    """Something that the host function did and may not: what it `does`, with which `object`, where in its source."""
 
-    what: str
+    does: str
+    object: str
     line: int | None
 
 
@@ -109,9 +116,9 @@ class Recording:
             source_view = self.view(source)
             self._steps.append(Copy(out=self.view(out), source=source_view))
 
-    def refuse(self, what: str) -> None:
+    def refuse(self, does: str, object: str = "") -> None:
         """Note that the host function did what it may not; the call goes on, so that all of it is found at once."""
-        self.refusals[Refusal(what, self.line())] = None
+        self.refusals[Refusal(does, object, self.line())] = None
 
     def line(self) -> int | None:
         """Where in the candidate's source the innermost running call is."""
@@ -134,7 +141,7 @@ class Recording:
             kernel = self._kernel(compiled)
             planned = kernel_arguments(compiled, arguments, self)
         except ValueError as error:
-            self.refuse(f"launches a kernel that no plan can hold: {error}")
+            self.refuse(f"launches a kernel that no plan can hold ({reason(error)})")
             return
         self._steps.append(Launch(kernel=kernel, grid=grid, arguments=planned))
 

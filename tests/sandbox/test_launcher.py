@@ -136,7 +136,20 @@ def op(x):
     negate[(1,)](x, x.numel(), B=128)
     return x
 """
-CASES = {"softmax": SOFTMAX, "workspace": WORKSPACE, "model": MODEL, "in place": IN_PLACE}
+DESCRIPTOR = """
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+@triton.jit
+def k(pair, d, y, B: tl.constexpr):
+    o = tl.arange(0, B)
+    tl.store(y + o, tl.load(pair[0] + o, mask=o < 10) * pair[1] + d.load([0]), mask=o < 10)
+
+def op(x):
+    y = torch.empty_like(x)
+    k[(1,)]((x, 3.0), TensorDescriptor(x, [10], [1], [16]), y, B=16)
+    return y
+"""
+CASES = {"descriptor": DESCRIPTOR, "softmax": SOFTMAX, "workspace": WORKSPACE, "model": MODEL, "in place": IN_PLACE}
 
 
 @pytest.mark.parametrize("case", CASES)

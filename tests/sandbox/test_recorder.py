@@ -194,6 +194,35 @@ def op(x):
     assert candidate.called(Packed((torch.randn(12),)))[0].canonical() == plan.canonical()
 
 
+def test_arguments_of_every_kind(candidate: Candidate) -> None:
+    source = """
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+@triton.jit
+def k(pair, d, y, flag, big, half: tl.constexpr, B: tl.constexpr):
+    o = tl.arange(0, B)
+    v = tl.load(pair[0] + o) * pair[1] + tl.reshape(d.load([0, 0]), (B,))
+    if flag:
+        v += (big // 1000000000000).to(tl.float32)
+    tl.store(y + o, v * half)
+
+def op(x):
+    y = torch.empty(16)
+    d = TensorDescriptor(x, [2, 16], [16, 1], [1, 16])
+    k[(1,)]((x, 3.0), d, y, True, 7000000000000, half=0.5, B=16)
+    return y
+"""
+    loaded(candidate, source)
+    x = torch.randn(2, 16)
+    plan, outputs = candidate.called(Packed((x,)))
+    torch.testing.assert_close(outputs, [(x[0] * 3 + x[0] + 7) * 0.5])
+    launch = plan.steps[0]
+    assert isinstance(launch, Launch)
+    values = [a.value for a in launch.arguments if isinstance(a, ScalarArgument)]
+    assert values[0] == "3.0"
+    assert values[-2:] == [True, 7000000000000]
+
+
 def test_host_code_may_read_what_kernels_wrote(candidate: Candidate) -> None:
     body = """
 def op(x):
@@ -225,11 +254,14 @@ def op(x):
     assert plan.launches == 1
 
 
-def test_custom_operators_are_recorded_from_within(candidate: Candidate) -> None:
-    body = """
-@torch.library.custom_op("candidate::twice", mutates_args=())
+@pytest.mark.parametrize("decorator", ["custom_op", "triton_op"])
+def test_custom_operators_are_recorded_from_within(candidate: Candidate, decorator: str) -> None:
+    body = f"""
+@torch.library.{decorator}("candidate::twice", mutates_args=())
 def twice(x: torch.Tensor) -> torch.Tensor:
-    return scaled(x, torch.zeros_like(x), 2.0)
+    y = torch.zeros_like(x)
+    torch.library.wrap_triton(scale)[(1,)](x, y, x.numel(), 2.0, B=64)
+    return y
 
 def op(x):
     return twice(x)
@@ -369,8 +401,8 @@ def test_a_decoy_beside_the_work_of_torch_is_named_with_its_line(candidate: Cand
     assert failed.outcome is Outcome.NOT_IN_PLAN
     assert failed.line == 13
     assert failed.message == (
-        "host code computes with aten.exp at line 13, computes with aten.sum at line 14, "
-        "computes with aten.div at line 14; do this work in a Triton kernel"
+        "host code computes with aten.exp at line 13; computes with aten.sum, aten.div at line 14. "
+        "Do this work in a Triton kernel"
     )
 
 
