@@ -37,13 +37,13 @@ _HOMES = ("HOME", "TMPDIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "XDG_
 class Setup:
     """What the judge asks of a new zygote."""
 
-    base: str  # an empty folder of the judge's: mount point of the view, or home of the scratch folders
     package: str  # folder of the `kernelsmith` package
     preload: tuple[str, ...]
     warm: str  # "package.module.function", or empty
     path: tuple[str, ...]  # more folders to import from
     readable: tuple[str, ...]  # more files and folders to read, device nodes to use
     without: tuple[Layer, ...]
+    base: str = ""  # an empty folder of the judge's: mount point of the view, or home of the scratch folders
 
     def encode(self) -> bytes:
         """JSON for the server."""

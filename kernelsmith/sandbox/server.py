@@ -61,6 +61,7 @@ def _warm_up(world: World) -> None:
         raise RuntimeError(f"the zygote has {threads} threads after importing {', '.join(world.setup.preload)}")
     gc.collect()
     gc.freeze()  # collections in a child must not touch, and so copy, the zygote's pages
+    linux.collapse_memory()
 
 
 class _Server:

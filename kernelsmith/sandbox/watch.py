@@ -160,6 +160,8 @@ class Watcher:
     def __init__(self) -> None:
         self._watched: dict[int, Watched] = {}  # by descriptor: each child under its status channel and its log
         self._new: list[Watched] = []
+        self._living: set[Watched] = set()
+        self._lock = threading.Lock()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._closing = False
         self._poll = select.poll()
@@ -169,8 +171,17 @@ class Watcher:
 
     def add(self, watched: Watched) -> None:
         """Watch this child from now on."""
-        self._new.append(watched)
+        with self._lock:
+            self._new.append(watched)
+            self._living.add(watched)
         os.eventfd_write(self._wake, 1)
+
+    def stop_all(self, reason: Ending) -> None:
+        """Kill every child."""
+        with self._lock:
+            living = list(self._living)
+        for watched in living:
+            watched.stop(reason)
 
     def close(self) -> None:
         """End the thread; all children must have ended."""
@@ -181,7 +192,7 @@ class Watcher:
 
     def _run(self) -> None:
         next_sample = 0.0
-        while not self._closing or self._watched:
+        while not self._closing or self._living:
             wait = max(0.0, next_sample - time.monotonic()) * 1000 if self._watched else None
             for fd, _ in self._poll.poll(wait):
                 self._handle(fd)
@@ -194,8 +205,9 @@ class Watcher:
     def _handle(self, fd: int) -> None:
         if fd == self._wake:
             os.eventfd_read(fd)
-            while self._new:
-                watched = self._new.pop()
+            with self._lock:
+                arrived, self._new = self._new, []
+            for watched in arrived:
                 for own in (watched.facts.status.fileno(), watched.facts.log_fd):
                     self._watched[own] = watched
                     self._poll.register(own, select.POLLIN)
@@ -220,6 +232,8 @@ class Watcher:
         self._forget(watched.facts.status.fileno())
         self._forget(watched.facts.log_fd)
         watched.finish(code)
+        with self._lock:
+            self._living.discard(watched)
 
     def _forget(self, fd: int) -> None:
         if self._watched.pop(fd, None) is not None:

@@ -7,49 +7,26 @@ judge: the next `spawn` starts another. Imports neither torch nor triton. Judges
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import threading
 import time
-import weakref
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 
 from kernelsmith.errors import InfrastructureError, SandboxError
 from kernelsmith.sandbox import usage
-from kernelsmith.sandbox.confine import NOBODY, Setup
+from kernelsmith.sandbox.confine import Setup
 from kernelsmith.sandbox.limits import Ending, Exit, Layer, Layers, Limits
+from kernelsmith.sandbox.process import SPAWN_SECONDS, Wires, ZygoteProcess, pid_behind
 from kernelsmith.sandbox.protocol import Channel, Frame, PeerGoneError, ProtocolError
 from kernelsmith.sandbox.watch import Facts, Watched, Watcher
 
-_PASSED_ON = (
-    *("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH"),
-    *("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"),
-)
-# A library that ever ran parallel code in the zygote would hang in its forks.
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
-_WARM_SECONDS = 300.0
-_SPAWN_SECONDS = 60.0
 _DEATH_SECONDS = 20.0
 _GRACE_SECONDS = 1.0
-# The package is loaded from its own folder, so that no neighbour of it enters the import path.
-_BOOT = """
-import importlib.util, sys
-home = sys.argv[2]
-spec = importlib.util.spec_from_file_location("kernelsmith", home + "/__init__.py", submodule_search_locations=[home])
-sys.modules["kernelsmith"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sys.modules["kernelsmith"])
-from kernelsmith.sandbox.server import main
-main(int(sys.argv[1]))
-"""
 
 
 class ChildEnded(Exception):  # noqa: N818 - an end is a fact about the candidate, not our error
@@ -117,69 +94,6 @@ class Child:
         self.kill()
 
 
-class _Server:
-    """One run of the zygote's process, from exec to its end."""
-
-    def __init__(self, python: str, environment: Mapping[str, str], setup: Setup) -> None:
-        self.base = tempfile.mkdtemp(prefix="kernelsmith-")
-        if os.geteuid() == 0:
-            os.chown(self.base, NOBODY, NOBODY)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.control = Channel(ours, max_fds=0)
-        self.lost = False
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
-        with theirs:
-            self.process = subprocess.Popen(
-                [python, "-I", "-B", "-c", _BOOT, str(theirs.fileno()), setup.package],
-                env=dict(environment),
-                cwd="/",
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=self._errors,
-                stderr=self._errors,
-                start_new_session=True,
-            )
-        try:
-            self.layers = self._greet(replace(setup, base=self.base))
-            if self.layers.mount_namespace:
-                Path(self.base).rmdir()  # it was only a place to mount on: nothing is left if we are killed
-        except BaseException:
-            self.close()
-            raise
-
-    def _greet(self, setup: Setup) -> Layers:
-        try:
-            self.control.send(setup.encode())
-            said = json.loads(self.control.receive(time.monotonic() + _WARM_SECONDS).payload)
-        except (ProtocolError, TimeoutError) as error:
-            raise SandboxError(f"the zygote did not start: {error}", self._stderr()) from error
-        if "error" in said:
-            raise SandboxError(f"the zygote did not start: {said['error']}", self._stderr())
-        layers = said["layers"]
-        return Layers(**{**layers, "notes": tuple(layers["notes"])})
-
-    def make_scratch(self) -> str:
-        """A folder for one child, where it cannot have a mount of its own."""
-        folder = tempfile.mkdtemp(dir=self.base)
-        if os.geteuid() == 0:
-            os.chown(folder, NOBODY, NOBODY)
-        return folder
-
-    def _stderr(self) -> str:
-        return os.pread(self._errors.fileno(), 1 << 16, 0).decode(errors="replace")[-2000:]
-
-    def close(self) -> None:
-        """Hang up; the zygote and all its children end."""
-        self.control.close()
-        try:
-            self.process.wait(_DEATH_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self._errors.close()
-        usage.remove_tree(self.base)
-
-
 class Zygote:
     """A warm process that untrusted code is forked from, each fork confined. Thread-safe.
 
@@ -203,12 +117,16 @@ class Zygote:
     ) -> None:
         self._python = python
         self._unsafe = unsafe
-        self._environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        self._environment |= {**_ONE_THREAD, **environment}
-        package = str(Path(__file__).parents[1])
-        self._setup = Setup("", package, tuple(preload), warm, tuple(path), tuple(readable), tuple(without))
+        self._environment = dict(environment)
+        self._setup = Setup(
+            package=str(Path(__file__).parents[1]),
+            preload=tuple(preload),
+            warm=warm,
+            path=tuple(path),
+            readable=tuple(readable),
+            without=tuple(without),
+        )
         self._lock = threading.Lock()
-        self._children: weakref.WeakSet[Watched] = weakref.WeakSet()
         self._closed = False
         self._server = self._start()
         self._watcher = Watcher()
@@ -221,7 +139,7 @@ class Zygote:
     @property
     def pid(self) -> int:
         """The process that was started; the zygote itself, or its keeper where it has namespaces of its own."""
-        return self._server.process.pid
+        return self._server.pid
 
     def spawn(self, role: str, *, limits: Limits, label: str = "") -> Child:
         """Fork a confined process that calls `role.main(channel, scratch)`, and return when it is confined.
@@ -244,9 +162,7 @@ class Zygote:
             if self._closed:
                 return
             self._closed = True
-            children = list(self._children)
-        for watched in children:
-            watched.stop(Ending.KILLED)
+        self._watcher.stop_all(Ending.KILLED)
         self._server.close()
         self._watcher.close()
 
@@ -256,8 +172,8 @@ class Zygote:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _start(self) -> _Server:
-        server = _Server(self._python, self._environment, self._setup)
+    def _start(self) -> ZygoteProcess:
+        server = ZygoteProcess(self._python, self._environment, self._setup)
         if not server.layers.sound and not self._unsafe:
             server.close()
             reasons = "; ".join(server.layers.notes) or "neither Landlock nor mount namespaces, or no seccomp"
@@ -268,35 +184,42 @@ class Zygote:
     def _spawn(self, role: str, limits: Limits, label: str) -> Child:
         """One try. Raises PeerGoneError if the zygote is or goes away."""
         started = time.monotonic()
-        wires = _Wires()
+        wires = Wires()
         try:
             server, scratch = self._ask(role, limits, wires)
             pidfd = wires.receive_pidfd(server)
-            pid = _pid_behind(pidfd)
+            pid = pid_behind(pidfd)
             inherited = usage.resident_bytes([pid])
             scratch_fd = wires.receive_birth()
+            if not inherited:
+                raise InfrastructureError(f"cannot see what process {pid} uses", "is /proc mounted with hidepid?")
         except TimeoutError as error:
             wires.close()
-            raise InfrastructureError(f"the zygote did not start {label or role} in {_SPAWN_SECONDS:.0f} s") from error
+            raise InfrastructureError(f"the zygote did not start {label or role} in {SPAWN_SECONDS:.0f} s") from error
         except BaseException:
             wires.close()
             raise
         own_pids = server.layers.pid_namespace
         facts = Facts(
-            pid, pidfd, wires.status, wires.log, scratch_fd, scratch, own_pids, server.process.pid, inherited, started
+            pid, pidfd, wires.status, wires.log, scratch_fd, scratch, own_pids, server.pid, inherited, started
         )
         watched = Watched(facts, limits)
         with self._lock:
-            self._children.add(watched)
-        self._watcher.add(watched)
+            closed = self._closed
+            if not closed:
+                self._watcher.add(watched)
+        if closed:
+            os.close(scratch_fd)
+            wires.close()
+            raise ValueError("the Zygote was closed meanwhile")
         return Child(wires.channel, watched, label)
 
-    def _ask(self, role: str, limits: Limits, wires: _Wires) -> tuple[_Server, str]:
+    def _ask(self, role: str, limits: Limits, wires: Wires) -> tuple[ZygoteProcess, str]:
         """Send the request, to a new zygote if the last one is lost; returns it and the folder made for the child."""
         with self._lock:
             if self._closed:
                 raise ValueError("spawn on a closed Zygote")
-            if self._server.lost or self._server.process.poll() is not None:
+            if not self._server.alive:
                 self._server.close()
                 self._server = self._start()
             server = self._server
@@ -304,77 +227,10 @@ class Zygote:
             request = {"role": role, "scratch": scratch, "limits": asdict(limits)}
             try:
                 server.control.send(
-                    json.dumps(request).encode(), wires.given, deadline=time.monotonic() + _SPAWN_SECONDS
+                    json.dumps(request).encode(), wires.given, deadline=time.monotonic() + SPAWN_SECONDS
                 )
             except PeerGoneError:
                 server.lost = True
                 raise
         wires.hand_over()
         return server, scratch
-
-
-class _Wires:
-    """The descriptors between the judge and one child: the ends we keep, and those that go to the zygote."""
-
-    def __init__(self) -> None:
-        self.channel, self._their_channel = Channel.pair(max_fds=1)
-        self.status, self._their_status = Channel.pair(max_fds=1)
-        self.log, self._their_log = os.pipe()
-        os.set_blocking(self.log, False)
-        self._pidfd: int | None = None
-        self._given = True
-        self._deadline = time.monotonic() + _SPAWN_SECONDS
-
-    @property
-    def given(self) -> list[int]:
-        """In the order that the server expects."""
-        return [self._their_channel.fileno(), self._their_log, self._their_status.fileno()]
-
-    def hand_over(self) -> None:
-        """Close the ends that the zygote has now, so that its death is seen as the end of ours."""
-        if self._given:
-            self._given = False
-            self._their_channel.close()
-            self._their_status.close()
-            os.close(self._their_log)
-
-    def receive_pidfd(self, server: _Server) -> int:
-        """The child's pidfd, from the zygote."""
-        try:
-            frame = self.status.receive(self._deadline)
-        except PeerGoneError:
-            server.lost = True
-            raise
-        self.status.refuse_fds()
-        (self._pidfd,) = frame.fds
-        return self._pidfd
-
-    def receive_birth(self) -> int:
-        """A descriptor of the scratch, from the child itself: it is confined, and runs the role from here on."""
-        try:
-            frame = self.channel.receive(self._deadline)
-        except PeerGoneError as error:
-            raise InfrastructureError("a child died before it was confined", "is memory short?") from error
-        said = json.loads(frame.payload)
-        if "error" in said:
-            raise InfrastructureError(f"a child could not confine itself: {said['error']}")
-        self.channel.refuse_fds()
-        (scratch,) = frame.fds
-        return scratch
-
-    def close(self) -> None:
-        """Give up on the child; the zygote buries it."""
-        self.hand_over()
-        self.channel.close()
-        self.status.close()
-        os.close(self.log)
-        if self._pidfd is not None:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-            os.close(self._pidfd)
-
-
-def _pid_behind(pidfd: int) -> int:
-    """The process's number as seen here; its own namespace knows it as 1."""
-    text = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
-    return int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pid:")))

@@ -195,7 +195,12 @@ for number in (272, 308, 165) if linux.machine_index() == 0 else (97, 268, 40): 
 linux.load_seccomp(code + seccomp._ALLOW)
 """
 _MASKED_PROC = """
-linux.unshare(linux.CLONE_NEWNS | (linux.CLONE_NEWUSER if os.getuid() else 0))
+uid, gid = os.getuid(), os.getgid()
+linux.unshare(linux.CLONE_NEWNS | (linux.CLONE_NEWUSER if uid else 0))
+if uid:
+    pathlib.Path("/proc/self/setgroups").write_text("deny")
+    pathlib.Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+    pathlib.Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
 linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
 linux.mount("tmpfs", "/proc/fs", "tmpfs", linux.MS_RDONLY)
 """
