@@ -128,8 +128,22 @@ def test_launches_from_several_threads(count: launch.Kernel) -> None:
     assert failed == []
 
 
+@pytest.fixture(params=["page is wiped", "process is compared"])
+def either_pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The pool as it is, and as it would be on a kernel without MADV_WIPEONFORK."""
+    if request.param == "process is compared":
+        source = pool._SOURCE.read_text()
+        wiped = "wiped_on_fork = madvise(page, sizeof(Pool), MADV_WIPEONFORK) == 0;"
+        assert wiped in source
+        (tmp_path / "pool.cpp").write_text(source.replace(wiped, "wiped_on_fork = false;"))
+        monkeypatch.setattr(pool, "_SOURCE", tmp_path / "pool.cpp")
+        monkeypatch.setenv("KERNELSMITH_CACHE_DIR", str(tmp_path))
+        function = pool.load.__wrapped__()
+        monkeypatch.setattr(pool, "load", lambda: function)
+
+
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_launches_with_threads_of_its_own(count: launch.Kernel) -> None:
+def test_a_forked_child_launches_with_threads_of_its_own(count: launch.Kernel, either_pool: None) -> None:
     """Both generations: the child of a process with a running pool, and that child's child."""
     assert all_ran_once(count, 1000)
     assert len(os.listdir("/proc/self/task")) > 1
