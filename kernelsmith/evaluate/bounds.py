@@ -139,7 +139,7 @@ def loss(working: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
 def _unit(dtype: str) -> float:
     """Half the spacing of a dtype at 1; 0 for dtypes without rounding."""
     named = getattr(torch, dtype)
-    return float(torch.finfo(named).eps) / 2 if named.isis_floating_point or named.is_complex else 0.0
+    return float(torch.finfo(named).eps) / 2 if named.is_floating_point or named.is_complex else 0.0
 
 
 def _perturbed(t: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:

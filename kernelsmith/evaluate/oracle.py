@@ -75,19 +75,13 @@ def truth(op: LoadedOperator, inputs: CallInputs, *, draws: int) -> Truth:
         n = len(working.returned)
         movement = None if moved is None else moved[i]
         alias = _alias(working.all[i], working_arguments, numbers)
-        outputs.append(
-            _expected(
-                op,
-                name=f"output {i}" if i < n else inputs.buffer_names()[numbers[i - n]],
-                returned=i if i < n else None,
-                mutated=alias if i < n else numbers[i - n],
-                exact=t,
-                working=w,
-                strides=working.all[i].stride(),
-                movement=movement,
-                extra=extra[i],
-            )
+        place = _Place(
+            name=f"output {i}" if i < n else inputs.buffer_names()[numbers[i - n]],
+            returned=i if i < n else None,
+            mutated=alias if i < n else numbers[i - n],
+            strides=working.all[i].stride(),
         )
+        outputs.append(_expected(op, place, t, w, movement, extra[i]))
     return Truth(tuple(outputs), working.single, notes)
 
 
@@ -99,24 +93,30 @@ def _alias(out: torch.Tensor, arguments: Sequence[torch.Tensor], numbers: Sequen
     return None
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Which output: see the fields of `Expected`."""
+
+    name: str
+    returned: int | None
+    mutated: int | None
+    strides: tuple[int, ...]
+
+
 def _expected(
     op: LoadedOperator,
-    *,
-    name: str,
-    returned: int | None,
-    mutated: int | None,
+    place: _Place,
     exact: torch.Tensor,
     working: torch.Tensor,
-    strides: tuple[int, ...],
     movement: Movement | None,
     extra: torch.Tensor | None,
 ) -> Expected:
     if exact.shape != working.shape:
-        raise OperatorError(f"{name} has another shape in float64", "its shape must not depend on the dtype")
+        raise OperatorError(f"{place.name} has another shape in float64", "its shape must not depend on the dtype")
     if not is_floating(working):
         seen = () if movement is None else movement.seen
-        return Expected(name, returned, mutated, exact.to(working.dtype), working, strides, None, seen)
+        return Expected(**vars(place), truth=exact.to(working.dtype), working=working, bound=None, seen=seen)
     value = upcast(exact) if is_floating(exact) else exact.double()
     unknown = torch.zeros(value.shape, dtype=torch.bool) if movement is None else movement.nan
     bound = bound_of(op, value, working, movement, extra)
-    return Expected(name, returned, mutated, value, working, strides, bound, (unknown,))
+    return Expected(**vars(place), truth=value, working=working, bound=bound, seen=(unknown,))
