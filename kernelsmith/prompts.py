@@ -99,9 +99,8 @@ def _arguments(page: _Page, arguments: tuple[ArgumentInfo, ...]) -> str:
 
 
 def _space(page: _Page, operator: OperatorInfo) -> str:
-    parts = []
-    if operator.dims:
-        parts.append(page.fill("parts/space", dims=_list(f"{d.low} <= {d.name} <= {d.high}" for d in operator.dims)))
+    dims = _list(f"{d.low} <= {d.name} <= {d.high}" for d in operator.dims)
+    parts = [page.fill("parts/space", dims=dims) if dims else page.fill("parts/fixed")]
     if operator.relations:
         parts.append(page.fill("parts/relations", relations=_list(operator.relations)))
     if operator.mutates:

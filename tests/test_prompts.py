@@ -226,6 +226,7 @@ def test_a_class_is_asked_for_where_the_problem_has_one() -> None:
     system = prompts.render(brief(operator=operator)).system
     assert "class ModelNew(torch.nn.Module)" in system
     assert "function `ModelNew`" not in system
+    assert "shapes are fixed" in system
 
 
 def test_the_files_are_named_and_can_be_replaced_one_by_one(tmp_path: Path) -> None:
