@@ -28,13 +28,17 @@ _LIBM = {
     ("double", "double"): "atan2 copysign fdim fmod hypot nextafter pow remainder",
     ("double", "double", "double"): "fma",
     ("double", "int"): "ldexp scalbn",
+    ("int", "double"): "jn yn",
 }
 # The rare f32 functions, by their parameters: double in between, so that the result is the exact one rounded.
 _RARE = {
     "vf32 x": "cyl_bessel_i0 cyl_bessel_i1 erfc erfcinv erfcx erfinv j0 j1 lgamma logb normcdf normcdfinv rcbrt tgamma "
     "y0 y1",
     "vf32 x, vf32 y": "remainder rhypot",
+    "vf32 x, vf32 y, vf32 z": "norm3d rnorm3d",
+    "vf32 x, vf32 y, vf32 z, vf32 w": "norm4d rnorm4d",
     "vf32 x, vi32 n": "ldexp powi scalbn",
+    "vi32 n, vf32 x": "jn yn",
 }
 _INLINED = ("fabs", "ceil", "floor", "rint", "nearbyint", "trunc", "sqrt", "copysign", "fma")
 

@@ -236,6 +236,22 @@ def test_sine_and_cosine_of_huge_angles(library: ctypes.CDLL) -> None:
         check(evaluate(library, name, x, x), truth(x.astype(np.float64)), MOST_ULP, name)
 
 
+def test_every_function_compiles_and_some_rare_ones_are_right() -> None:
+    level = isa.host_isa()
+    text = prelude(level) + mathlib.source(mathlib.available(), level)
+    text += (
+        'extern "C" float f(float x) { vf32 v = x - vf32{}; vi32 n = vi32{} + 3; return'
+        " ks_norm3d_f32(v, v, v)[0] + ks_ldexp_f32(v, n)[0] + ks_powi_f32(v, n)[0] + ks_jn_f32(n, v)[0]"
+        " + ks_remainder_f32(v, v * 0.3f)[0] + ks_nextafter_f32(v, v)[0]; }\n"
+    )
+    library = pool.load_library(build.compile_shared(text, level, fp_fusion=True))
+    library.f.restype = ctypes.c_float
+    x = 1.75
+    bessel = 0.0918509435  # J3(1.75)
+    expected = x * math.sqrt(3) + 8 * x + x**3 + bessel + math.remainder(x, float(F32(0.3) * F32(x))) + x
+    assert library.f(ctypes.c_float(x)) == pytest.approx(expected, rel=1e-6)
+
+
 def test_source_holds_what_is_needed_and_no_more() -> None:
     text = mathlib.source({"ks_tanh_f32"}, isa.AVX2)
     assert "vf32 ks_tanh_f32" in text

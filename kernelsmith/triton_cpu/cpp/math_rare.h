@@ -12,6 +12,20 @@ static inline double ks_rcbrt_f64(double x) { return 1.0 / ks_cbrt_f64(x); }
 //@ ks_rhypot_f64
 static inline double ks_rhypot_f64(double x, double y) { return 1.0 / ks_hypot_f64(x, y); }
 
+//@ ks_norm3d_f64
+static inline double ks_norm3d_f64(double x, double y, double z) { return ks_hypot_f64(ks_hypot_f64(x, y), z); }
+
+//@ ks_rnorm3d_f64
+static inline double ks_rnorm3d_f64(double x, double y, double z) { return 1.0 / ks_norm3d_f64(x, y, z); }
+
+//@ ks_norm4d_f64
+static inline double ks_norm4d_f64(double x, double y, double z, double w) {
+    return ks_hypot_f64(ks_hypot_f64(x, y), ks_hypot_f64(z, w));
+}
+
+//@ ks_rnorm4d_f64
+static inline double ks_rnorm4d_f64(double x, double y, double z, double w) { return 1.0 / ks_norm4d_f64(x, y, z, w); }
+
 //@ ks_powi_f64
 static inline double ks_powi_f64(double x, int n) { return ks_pow_f64(x, n); }
 
