@@ -2,8 +2,8 @@
 
     python benchmarks/sandbox_start.py [--rounds N]
 
-Prints JSON: milliseconds from `spawn` to the child's first frame, alone and eight at once; the same for fresh
-processes; their ratios; and the private memory of a waiting child against that of the fresh process.
+Prints JSON: medians of the milliseconds from `spawn` to the child's first frame, alone and for the last of eight at
+once; the same for fresh processes; the private memory of a waiting child against that of a fresh process; and ratios.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 from kernelsmith.sandbox.limits import Limits
@@ -23,7 +24,9 @@ from kernelsmith.sandbox.zygote import Child, Zygote
 ROLES = str(Path(__file__).parents[1] / "tests" / "sandbox" / "roles")
 PING = b'{"act": "ping"}'
 FRESH = [sys.executable, "-c", "import sys, torch, triton; print('ready', flush=True); sys.stdin.read()"]
+WARM = ("torch", "triton", "triton.language")
 AT_ONCE = 8
+FORKS_PER_FRESH = 5
 
 
 def first_frame(zygote: Zygote) -> tuple[float, Child]:
@@ -49,67 +52,54 @@ def memory(pid: int, *names: str) -> float:
     return sum(int(line.split()[1]) for line in lines if line.startswith(names)) / 1024
 
 
-def measure_forks(zygote: Zygote, rounds: int) -> dict[str, float]:
-    """Alone, one after another; and each of eight asked for at the same moment."""
-    alone, together, private = [], [], []
+def measure(zygote: Zygote, rounds: int) -> dict[str, dict[str, float]]:
+    """Forks and fresh processes by turns, so that both meet the same load; medians."""
+    alone, private, fresh, size = [], [], [], []
     for _ in range(rounds):
-        elapsed, child = first_frame(zygote)
-        alone.append(elapsed)
-        private.append(memory(child.pid, "Private_Dirty"))
-        child.kill()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for _ in range(max(1, rounds // 4)):
-            results = list(pool.map(first_frame, [zygote] * AT_ONCE))
-            together.append(max(elapsed for elapsed, _ in results))
-            for _, child in results:
-                child.kill()
-    return {
-        "alone_ms": statistics.median(alone),
-        "eight_ms": statistics.median(together),
-        "private_mib": statistics.median(private),
-    }
-
-
-def measure_fresh() -> dict[str, float]:
-    """Best of three alone, after one that warms the page cache; eight at once, once."""
-    times, sizes = [], []
-    for _ in range(4):
         elapsed, process = fresh_process()
-        times.append(elapsed)
-        sizes.append(memory(process.pid, "Pss:"))
+        fresh.append(elapsed)
+        size.append(memory(process.pid, "Pss:"))
         process.communicate(b"")
+        for _ in range(FORKS_PER_FRESH):
+            elapsed, child = first_frame(zygote)
+            alone.append(elapsed)
+            private.append(memory(child.pid, "Private_Dirty", "Private_Clean"))
+            child.kill()
+    together, fresh_together = [], []
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        results = list(pool.map(lambda _: fresh_process(), range(AT_ONCE)))
-    for _, process in results:
-        process.communicate(b"")
+        for _ in range(2):
+            fresh_results = list(pool.map(lambda _: fresh_process(), range(AT_ONCE)))
+            fresh_together.append(max(elapsed for elapsed, _ in fresh_results))
+            for _, process in fresh_results:
+                process.communicate(b"")
+            for _ in range(FORKS_PER_FRESH):
+                results = list(pool.map(first_frame, [zygote] * AT_ONCE))
+                together.append(max(elapsed for elapsed, _ in results))
+                for _, child in results:
+                    child.kill()
+    median = statistics.median
     return {
-        "alone_ms": min(times[1:]),
-        "eight_ms": max(elapsed for elapsed, _ in results),
-        "pss_mib": statistics.median(sizes),
+        "confined_fork": {"alone_ms": median(alone), "last_of_8_ms": median(together), "private_mib": median(private)},
+        "fresh_process": {"alone_ms": median(fresh), "last_of_8_ms": median(fresh_together), "pss_mib": median(size)},
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
-    started = time.perf_counter()
-    with Zygote(path=[ROLES]) as zygote:
-        warm_up = time.perf_counter() - started
+    fresh_process()[1].communicate(b"")  # warms the page cache
+    with Zygote(preload=(*WARM, "honest_role"), path=[ROLES]) as zygote:
         first_frame(zygote)[1].kill()
-        forks = measure_forks(zygote, rounds)
-        layers = str(zygote.layers)
-    fresh = measure_fresh()
-    report = {
-        "zygote_warm_up_s": warm_up,
-        "fork": forks,
-        "fresh": fresh,
-        "ratio_alone": fresh["alone_ms"] / forks["alone_ms"],
-        "ratio_eight_at_once": fresh["eight_ms"] / forks["eight_ms"],
-        "ratio_memory": fresh["pss_mib"] / forks["private_mib"],
-        "layers": layers,
+        figures = measure(zygote, rounds)
+        layers = asdict(zygote.layers)
+    fork, fresh = figures["confined_fork"], figures["fresh_process"]
+    ratios = {
+        "alone": fresh["alone_ms"] / fork["alone_ms"],
+        "last_of_8": fresh["last_of_8_ms"] / fork["last_of_8_ms"],
+        "memory": fresh["pss_mib"] / fork["private_mib"],
     }
-    print(json.dumps(report, indent=2, default=str))
+    print(json.dumps({**figures, "ratios": ratios, "layers": layers}, indent=2))
 
 
 if __name__ == "__main__":
