@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from kernelsmith.sandbox.messages import (
     LauncherReply,
     LauncherRequest,
     Load,
+    Loaded,
     NoneValue,
     OutputTensor,
     Prepare,
@@ -48,6 +48,16 @@ RECORDER = "kernelsmith.sandbox.recorder"
 LAUNCHER = "kernelsmith.sandbox.launcher"
 LIMITS = Limits(seconds=60, threads=2)
 HEADER = "import torch, triton, triton.language as tl\n"
+SCALE = """
+@triton.jit
+def scale(x, y, n, s, B: tl.constexpr):
+    o = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + o, tl.load(x + o, mask=o < n) * s, mask=o < n)
+
+def scaled(x, y, s):
+    scale[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), s, B=64)
+    return y
+"""
 
 
 def roles_zygote() -> Zygote:
@@ -199,5 +209,11 @@ class Replayer:
         return reply
 
 
-def open_descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def loaded(candidate: Candidate, source: str, **more: object) -> Loaded:
+    reply = candidate.load(source, **more)  # type: ignore[arg-type]
+    assert isinstance(reply, Loaded), reply
+    return reply
+
+
+def kinds(plan: LaunchPlan) -> list[str]:
+    return [step.kind for step in plan.steps]

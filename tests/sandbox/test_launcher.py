@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -30,7 +29,7 @@ from kernelsmith.sandbox.limits import Ending
 from kernelsmith.sandbox.memory import Arena
 from kernelsmith.sandbox.messages import Failed, Forget, Forgotten, Loaded, Replay, pack
 from kernelsmith.sandbox.zygote import ChildEnded, Zygote
-from tests.sandbox.players import Candidate, Packed, Replayer, flat, read_outputs, roles_zygote
+from tests.sandbox.players import Candidate, Packed, Replayer, flat, read_outputs
 
 ADD = """module {
   tt.func public @add(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %s: f32) {
@@ -48,18 +47,6 @@ ADD = """module {
 }
 """
 KERNEL = Kernel(name="add", ttir=ADD, signature=("*fp32", "*fp32", "fp32"))
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    with roles_zygote() as zygote:
-        yield zygote
-
-
-@pytest.fixture
-def launcher(zygote: Zygote) -> Iterator[Replayer]:
-    with Replayer(zygote) as replayer:
-        yield replayer
 
 
 def view(buffer: int, n: int = 8, offset: int = 0, dtype: str = "float32") -> View:
@@ -153,11 +140,11 @@ CASES = {"descriptor": DESCRIPTOR, "softmax": SOFTMAX, "workspace": WORKSPACE, "
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_replay_on_fresh_inputs_equals_the_real_call(zygote: Zygote, launcher: Replayer, case: str) -> None:
+def test_a_replay_on_fresh_inputs_equals_the_real_call(roles: Zygote, launcher: Replayer, case: str) -> None:
     is_class = case == "model"
     entry = "ModelNew" if is_class else "op"
     shape = (5, 40) if case == "softmax" else (10,)
-    with Candidate(zygote) as candidate:
+    with Candidate(roles) as candidate:
         loaded = candidate.load(CASES[case], entry=entry, is_class=is_class, init=(10,) if is_class else ())
         assert isinstance(loaded, Loaded)
         recorded, _ = candidate.called(Packed((torch.randn(shape),)))
@@ -172,9 +159,9 @@ def test_a_replay_on_fresh_inputs_equals_the_real_call(zygote: Zygote, launcher:
             assert (reply.state_intact, reply.overrun) == (True, ())
 
 
-def test_strides_and_offsets_reach_the_replay(zygote: Zygote, launcher: Replayer) -> None:
+def test_strides_and_offsets_reach_the_replay(roles: Zygote, launcher: Replayer) -> None:
     base = torch.randn(6, 64)
-    with Candidate(zygote) as candidate:
+    with Candidate(roles) as candidate:
         candidate.load(SOFTMAX)
         packed = Packed((base[1:, 3:40],))
         recorded, expected = candidate.called(packed)
@@ -339,8 +326,8 @@ def test_inputs_of_another_size_are_refused(launcher: Replayer) -> None:
     assert "input 0 of 32 bytes" in reply.message
 
 
-def test_a_plan_that_was_forgotten_is_no_plan(zygote: Zygote) -> None:
-    with Replayer(zygote) as launcher:
+def test_a_plan_that_was_forgotten_is_no_plan(roles: Zygote) -> None:
+    with Replayer(roles) as launcher:
         plan_id = launcher.prepared(plan(add(0, 1)))
         assert isinstance(launcher.ask(Forget(plan_id=plan_id)), Forgotten)
         packed = Packed((torch.zeros(8),))
