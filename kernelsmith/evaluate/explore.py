@@ -1,18 +1,21 @@
 """Which cases to try, most revealing first.
 
-Pure choice of points, no tensors: tuned workloads, then sizes away from them (1, 2, primes, powers of two and block
-sizes and their neighbours, one long dim at a time), crossed with dtypes, layouts and kinds of contents so that every
-alternative occurs and few cases repeat a combination. Called by the judge; the list depends only on its arguments.
+Tuned workloads, then sizes away from them (1, 2, primes, powers of two and block sizes and their neighbours, one long
+dim at a time), crossed with dtypes, layouts and kinds of contents so that every alternative occurs and few cases repeat
+a combination. Called by the judge; the list depends only on its arguments.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
+
 from kernelsmith.evaluate.contents import TensorRequest, Values
-from kernelsmith.evaluate.inputs import Case
+from kernelsmith.evaluate.inputs import Case, materialise
 from kernelsmith.model import Level, Scalar
 from kernelsmith.operators.declare import Layout, ScalarSpec, TensorSpec
 from kernelsmith.operators.loaded import LoadedOperator, number
@@ -57,9 +60,7 @@ def cases(op: LoadedOperator, *, level: Level, seed: int, blocks: Sequence[int])
         blocks: block sizes seen in the candidate; each is tried with its neighbours.
     """
     if op.problem is not None:
-        kinds = (Values.NORMAL, Values.NEGATIVE, Values.LARGE, Values.SHIFTED, Values.TINY)
-        varied = kinds if op.problem.has_floats else kinds[:1]
-        return [*workload_cases(op), *(Case(values=kind) for kind in varied[1:])]
+        return [*workload_cases(op), *(Case(values=kind) for kind in _sound_variants(op))]
     search = _Search(op, level, seed, tuple(dict.fromkeys(b for b in blocks if b > 1)))
     found: dict[str, Case] = {}
     for case in search.all():
@@ -67,6 +68,27 @@ def cases(op: LoadedOperator, *, level: Level, seed: int, blocks: Sequence[int])
         if len(found) >= max(LIMITS[level], len(op.workloads)):
             break
     return list(found.values())
+
+
+@functools.lru_cache(maxsize=16)
+def _sound_variants(op: LoadedOperator) -> tuple[Values, ...]:
+    """Variants of a KernelBench problem's contents on which its model is still defined and finite."""
+    if op.problem is None or not op.problem.has_floats:
+        return ()
+    kinds = (Values.NEGATIVE, Values.LARGE, Values.SHIFTED, Values.TINY)
+    if not _finite(op, Values.NORMAL):
+        return kinds
+    return tuple(kind for kind in kinds if _finite(op, kind))
+
+
+def _finite(op: LoadedOperator, kind: Values) -> bool:
+    """Whether the reference gives finite numbers on contents of this kind."""
+    try:
+        answer = op.reference(*materialise(op, Case(values=kind), 0).arguments())
+    except (RuntimeError, ValueError, AssertionError, IndexError):
+        return False
+    answers = (answer,) if isinstance(answer, torch.Tensor) else answer
+    return all(bool(a.isfinite().all()) for a in answers)
 
 
 def workload_cases(op: LoadedOperator) -> list[Case]:

@@ -125,22 +125,13 @@ class Problem:
                 return torch.func.functional_call(self.model, state, args)
 
         try:
-            return called(on_meta, self._sketch, self._failing_meta)
-        except _NoMetaError:
-            return called(self.call, lambda: self.inputs(TRACE_SEED), lambda: self.inputs(TRACE_SEED))
+            return called((on_meta, self._sketch), (self.call, lambda: self.inputs(TRACE_SEED)))
         except Exception as error:
             raise placed(error, self.path, "the reference raised ") from error
-
-    def _failing_meta(self) -> list[Any]:
-        raise _NoMetaError
 
     def arguments(self) -> tuple[ArgumentInfo, ...]:
         """forward's arguments in words."""
         return tuple(_describe(name, value) for name, value in zip(self.parameters, self._sketch(), strict=False))
-
-
-class _NoMetaError(Exception):
-    """The forward pass looks at values."""
 
 
 def is_problem(tree: ast.Module) -> bool:

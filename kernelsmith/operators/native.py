@@ -135,9 +135,8 @@ class _Reading:
         smallest = min(workloads, key=size)
         try:
             return called(
-                op.reference,
-                lambda: example_arguments(op, smallest, "meta"),
-                lambda: example_arguments(op, smallest, "cpu"),
+                (op.reference, lambda: example_arguments(op, smallest, "meta")),
+                (op.reference, lambda: example_arguments(op, smallest, "cpu")),
             )
         except Exception as error:
             raise placed(error, self.path, f"the reference raised at {smallest.label}: ") from error

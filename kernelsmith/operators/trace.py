@@ -21,26 +21,28 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def called(
-    function: Callable[..., Any], meta: Callable[[], Sequence[Any]], real: Callable[[], Sequence[Any]]
-) -> tuple[str, ...]:
+Attempt = tuple[Callable[..., Any], Callable[[], Sequence[Any]]]
+"""A reference and what makes its arguments."""
+
+
+def called(cheap: Attempt, real: Attempt) -> tuple[str, ...]:
     """Names such as `aten._softmax`, in order of first use.
 
     Args:
-        function: the reference.
-        meta: arguments on the meta device; tried first, for it costs neither time nor memory.
-        real: arguments with contents, for references that look at values. What these raise is passed on.
+        cheap: a call on the meta device, which costs neither time nor memory; tried first.
+        real: a call on tensors with contents, for references that look at values. What this raises is passed on.
     """
     try:
-        return _record(function, meta())
+        return _record(*cheap)
     except Exception:  # noqa: BLE001  # whatever is wrong shows again on real tensors, with a better message
-        return _record(function, real())
+        return _record(*real)
 
 
-def _record(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[str, ...]:
+def _record(function: Callable[..., Any], arguments: Callable[[], Sequence[Any]]) -> tuple[str, ...]:
+    made = arguments()
     recorder = _Recorder()
     with torch.random.fork_rng(devices=[]), recorder:
-        function(*arguments)
+        function(*made)
     return tuple(recorder.names)
 
 
