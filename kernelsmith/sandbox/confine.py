@@ -8,6 +8,7 @@ server.py calls this in the zygote's process, which has one thread and holds no 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import json
 import os
@@ -112,6 +113,8 @@ def confine(world: World, limits: Limits, scratch: str) -> bool:
         options = f"size={limits.scratch_bytes},nr_inodes={SCRATCH_INODES},mode=700"
         linux.mount("tmpfs", scratch, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, options)
         fresh_proc = _own_proc(world.layers)
+        if world.layers.fresh_proc and not fresh_proc:
+            raise OSError(errno.EPERM, "a /proc of its own was refused, though it was granted before")
     _limit_resources(limits)
     _move_home(scratch, limits)
     if world.layers.user_namespace:
@@ -180,6 +183,8 @@ def _isolate(world: World, flags: int, fresh_proc: bool) -> World:
 
 def _enter_plain(world: World) -> World:
     """Without namespaces: another user if we are root, and one place that adopts every orphan."""
+    if os.geteuid() == 0:
+        os.chown(world.setup.base, NOBODY, NOBODY)
     changed = _leave_root()
     linux.become_subreaper()
     Path(world.warm).mkdir(exist_ok=True)

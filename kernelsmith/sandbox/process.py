@@ -49,8 +49,6 @@ class ZygoteProcess:
 
     def __init__(self, python: str, environment: Mapping[str, str], setup: Setup) -> None:
         self.base = tempfile.mkdtemp(prefix="kernelsmith-")
-        if os.geteuid() == 0:
-            os.chown(self.base, NOBODY, NOBODY)
         self.control, theirs = Channel.pair()
         self.lost = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
@@ -107,7 +105,7 @@ class ZygoteProcess:
         """A folder for one child, where it cannot have a mount of its own."""
         folder = tempfile.mkdtemp(dir=self.base)
         if os.geteuid() == 0:
-            os.chown(folder, NOBODY, NOBODY)
+            os.chown(folder, NOBODY, NOBODY, follow_symlinks=False)
         return folder
 
     def _stderr(self) -> str:

@@ -228,6 +228,39 @@ def test_a_container_without_namespaces_falls_back() -> None:
     check_contained(answer)
 
 
+_OLD_LANDLOCK = """
+import json, os, sys
+from kernelsmith.sandbox import confine, view
+from kernelsmith.sandbox.limits import Layers, Limits
+package, scratch, parent = sys.argv[1], sys.argv[2], os.getppid()
+setup = confine.Setup(package=package, preload=(), warm="", path=(), readable=(), without=(), base=scratch)
+layers = Layers(landlock_abi=5, seccomp=True)
+confine.confine(confine.World(layers, view.needed(package, ()), setup, b"", None), Limits(), scratch)
+def kill(pid):
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return "refused"
+    return "sent"
+print(json.dumps([kill(parent), kill(-1), kill(os.getpid()), kill(0)]))
+"""
+
+
+def test_signals_stay_inside_though_landlock_is_too_old_for_that(tmp_path: Path) -> None:
+    if landlock.abi() < 5:
+        pytest.skip("Landlock is older still")
+    package = str(ROOT / "kernelsmith")
+    done = subprocess.run(
+        [sys.executable, "-c", _OLD_LANDLOCK, package, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+        start_new_session=True,
+        cwd="/",
+    )
+    assert json.loads(done.stdout) == ["refused", "refused", "sent", "sent"]
+
+
 @pytest.mark.parametrize("without", ["", "without = ('landlock',)"])
 def test_a_container_that_masks_proc(without: str) -> None:
     if not can_have_namespaces():

@@ -246,8 +246,11 @@ def test_a_zygote_that_cannot_warm_up_says_why() -> None:
         Zygote(preload=("no_such_module",))
     with pytest.raises(SandboxError, match="2 threads"):
         Zygote(preload=("json", "thread_at_import"), path=[ROLES])
-    with pytest.raises(SandboxError, match="did not start"):
-        Zygote(python="/usr/bin/false", preload=())
+    before = open_fds()
+    for python in ("/usr/bin/false", "/no/such/python"):
+        with pytest.raises(SandboxError, match="did not start"):
+            Zygote(python=python, preload=())
+    assert open_fds() == before
 
 
 def test_warm_runs_once_before_any_fork() -> None:
