@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
+import numpy as np
 
 from kernelsmith.errors import InfrastructureError, KernelsmithError
 from kernelsmith.model import Outcome
@@ -35,7 +35,7 @@ from kernelsmith.sandbox.messages import (
     state_regions,
 )
 from kernelsmith.sandbox.protocol import Channel, PeerGoneError
-from kernelsmith.sandbox.replay import BoundKernel, Device, PlanError, Workspace
+from kernelsmith.sandbox.replay import BoundKernel, Bytes, Device, PlanError, Workspace
 from kernelsmith.sandbox.tensors import Arenas, region_bytes, use_threads, write_outputs
 
 _MESSAGE_CHARS = 4000
@@ -67,7 +67,7 @@ class Launcher:
         self._arenas = Arenas()
         self._prepared: dict[int, Workspace] = {}
         self._next = 0
-        self._flush = torch.empty(0, dtype=torch.uint8)
+        self._flush: Bytes = np.empty(0, np.uint8)
 
     def answer(self, payload: bytes, fds: Sequence[int]) -> LauncherReply:
         """Do what was asked. Raises ValueError for a request that is none, or that names a plan that is not there."""
@@ -117,7 +117,7 @@ class Launcher:
 
     def _replay(self, request: Replay, arenas: Sequence[Arena]) -> Replayed:
         workspace = self._workspace(request.plan_id)
-        inputs = [region_bytes(arenas[0], region) for region in request.inputs]
+        inputs = [region_bytes(arenas[0], region).numpy() for region in request.inputs]
         workspace.reset(inputs, request.poison)
         workspace.run()
         workspace.write_back(inputs)
@@ -126,15 +126,15 @@ class Launcher:
 
     def _sample(self, request: Sample, arenas: Sequence[Arena]) -> Sampled:
         workspace = self._workspace(request.plan_id)
-        if self._flush.numel() != request.flush_bytes:
-            self._flush = torch.empty(request.flush_bytes, dtype=torch.uint8)
+        if self._flush.nbytes != request.flush_bytes:
+            self._flush = np.empty(request.flush_bytes, np.uint8)
         nanoseconds: list[int] = []
         kept: list[Kept] = []
         intact, at = True, 0
         for index, regions in enumerate(request.pool):
-            inputs = [region_bytes(arenas[0], region) for region in regions]
+            inputs = [region_bytes(arenas[0], region).numpy() for region in regions]
             workspace.reset(inputs, request.poison)
-            self._flush.fill_(request.poison)
+            self._flush.fill(request.poison)
             nanoseconds.append(workspace.time(self._device))
             intact = intact and workspace.state_intact()
             if index in request.keep:

@@ -15,8 +15,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
+from kernelsmith.errors import InfrastructureError
 from kernelsmith.model import digest
 from kernelsmith.plan import (
     ITEM_SIZES,
@@ -37,13 +40,17 @@ from kernelsmith.plan import (
     View,
 )
 from kernelsmith.sandbox.messages import ALIGNMENT
-from kernelsmith.sandbox.tensors import flat_bytes, view_of
+from kernelsmith.sandbox.tensors import view_of
 
 GUARD_BYTES = 1024
 """Before and after each buffer; a multiple of the alignment of regions."""
 
 _GUARD_BYTE = 0xA5
 _POINTERS = ("*", "!tt.ptr")
+
+
+Bytes = npt.NDArray[np.uint8]
+"""Memory as a flat array."""
 
 
 class PlanError(Exception):
@@ -57,6 +64,8 @@ def plan_faults() -> Iterator[None]:
         yield
     except (RuntimeError, IndexError, TypeError, OverflowError) as error:
         raise PlanError(f"a step of the plan cannot be done: {error}") from error
+    except InfrastructureError as error:  # the device has no room for what a kernel wants
+        raise MemoryError(error.message) from error
 
 
 class BoundKernel(Protocol):
@@ -88,12 +97,13 @@ class Workspace:
         self._state = _checked_state(plan, state)
         self._starts, total = _layout(plan.buffers)
         self._memory = _reserve(total)
+        # Through NumPy, which uses one thread: torch's own would still spin when the clock starts.
         self._bytes = [
-            flat_bytes(self._memory, start, buffer.nbytes)
+            np.frombuffer(self._memory, np.uint8, buffer.nbytes, start)
             for start, buffer in zip(self._starts, plan.buffers, strict=True)
         ]
-        self._storages = [flat.untyped_storage() for flat in self._bytes]
-        self._base = torch.frombuffer(self._memory, dtype=torch.uint8).data_ptr()
+        self._storages = [torch.from_numpy(flat).untyped_storage() for flat in self._bytes]
+        self._base = np.frombuffer(self._memory, np.uint8).ctypes.data
         self._initial = {i: self._initial_bytes(b) for i, b in enumerate(plan.buffers)}
         self._guard = bytes([_GUARD_BYTE]) * GUARD_BYTES
         self._write_guards()
@@ -101,15 +111,15 @@ class Workspace:
             self.outputs = [view_of(self._storages[view.buffer], view) for view in plan.outputs]
             self.steps: list[Callable[[], object]] = [self._bind(step, kernels) for step in plan.steps]
 
-    def reset(self, inputs: Sequence[torch.Tensor], poison: int) -> None:
+    def reset(self, inputs: Sequence[Bytes], poison: int) -> None:
         """Before a replay: `inputs` are new bytes of the input buffers, by index. Raises PlanError for other sizes."""
         for number, buffer in enumerate(self.plan.buffers):
             if isinstance(buffer, InputBuffer):
-                if buffer.index >= len(inputs) or inputs[buffer.index].numel() != buffer.nbytes:
+                if buffer.index >= len(inputs) or inputs[buffer.index].nbytes != buffer.nbytes:
                     raise PlanError(f"input {buffer.index} of {buffer.nbytes} bytes was recorded, another is given")
-                self._bytes[number].copy_(inputs[buffer.index])
+                self._bytes[number][:] = inputs[buffer.index]
             elif isinstance(buffer, ScratchBuffer):
-                self._bytes[number].fill_(poison)
+                self._bytes[number].fill(poison)
             elif (initial := self._initial[number]) and self._contents(number) != initial:
                 self._contents(number)[:] = initial
 
@@ -124,11 +134,11 @@ class Workspace:
         with plan_faults():
             return device.time(self.steps)
 
-    def write_back(self, inputs: Sequence[torch.Tensor]) -> None:
+    def write_back(self, inputs: Sequence[Bytes]) -> None:
         """After a replay: what it did to its inputs, into the given bytes."""
         for number, buffer in enumerate(self.plan.buffers):
             if isinstance(buffer, InputBuffer):
-                inputs[buffer.index].copy_(self._bytes[number])
+                inputs[buffer.index][:] = self._bytes[number]
 
     def state_intact(self) -> bool:
         """Whether every state buffer holds what it held before the call."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 
+from kernelsmith.errors import InfrastructureError
 from kernelsmith.model import Outcome, digest
 from kernelsmith.plan import (
     ConstantBuffer,
@@ -25,9 +28,10 @@ from kernelsmith.plan import (
     StateBuffer,
     View,
 )
+from kernelsmith.sandbox.launcher import Launcher
 from kernelsmith.sandbox.limits import Ending
 from kernelsmith.sandbox.memory import Arena
-from kernelsmith.sandbox.messages import Failed, Forget, Forgotten, Loaded, Replay, pack
+from kernelsmith.sandbox.messages import Broken, Failed, Forget, Forgotten, Loaded, Prepare, Replay, pack
 from kernelsmith.sandbox.zygote import ChildEnded, Zygote
 from tests.sandbox.players import Candidate, Packed, Replayer, flat, read_outputs
 
@@ -169,6 +173,16 @@ def test_strides_and_offsets_reach_the_replay(roles: Zygote, launcher: Replayer)
     torch.testing.assert_close(outputs, expected, rtol=0, atol=0)
     torch.testing.assert_close(outputs[0], torch.softmax(base[1:, 3:40], 1))
     assert reply.outputs[0].strides == (37, 1)
+
+
+def test_empty_tensors_go_all_the_way(roles: Zygote, launcher: Replayer) -> None:
+    source = IN_PLACE.replace("return x", "return x, torch.cat([x, x]), torch.zeros(0, 3)")
+    with Candidate(roles) as candidate:
+        candidate.load(source)
+        packed = Packed((torch.empty(0),))
+        recorded, expected = candidate.called(packed)
+        _, outputs = launcher.replay(launcher.prepared(recorded), packed)
+    assert [tuple(t.shape) for t in outputs] == [tuple(t.shape) for t in expected] == [(0,), (0,), (0, 3)]
 
 
 # ---------------------------------------------------------------- steps
@@ -316,6 +330,45 @@ def test_damaged_kernels_never_break_the_launcher(launcher: Replayer) -> None:
 def test_more_memory_than_there_is(launcher: Replayer) -> None:
     huge = plan(buffers=(InputBuffer(index=0, nbytes=1 << 60),), kernels=())
     assert refusal(launcher, huge).outcome is Outcome.MEMORY
+
+
+class OutOfOrder:
+    """A device that fails where it is told to."""
+
+    arguments = ("*f32", "*f32", "f32")
+
+    def __init__(self, *, at_compile: bool) -> None:
+        self.at_compile = at_compile
+
+    def compile(self, kernel: Kernel) -> OutOfOrder:
+        if self.at_compile:
+            raise InfrastructureError("no C++ compiler was found", "install one")
+        return self
+
+    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[], object]:
+        return self.launch
+
+    def launch(self) -> None:
+        raise InfrastructureError("no memory for the kernel's scratch space")
+
+    def time(self, steps: Sequence[Callable[[], object]]) -> int:
+        raise AssertionError("nothing is timed here")
+
+
+def test_a_broken_machine_is_nobodys_fault() -> None:
+    launcher = Launcher(OutOfOrder(at_compile=True))
+    reply = launcher.answer(Prepare(plan=plan(add(0, 1))).model_dump_json().encode(), ())
+    assert reply == Broken(message="no C++ compiler was found", hint="install one")
+
+
+def test_a_kernel_that_wants_more_memory_than_there_is_to_blame() -> None:
+    launcher = Launcher(OutOfOrder(at_compile=False))
+    launcher.answer(Prepare(plan=plan(add(0, 1))).model_dump_json().encode(), ())
+    packed = Packed((torch.zeros(8),))
+    fds = os.dup(packed.arena.fd), os.dup(packed.arena.fd)
+    reply = launcher.answer(Replay(plan_id=0, inputs=packed.regions).model_dump_json().encode(), fds)
+    assert isinstance(reply, Failed)
+    assert reply.outcome is Outcome.MEMORY
 
 
 def test_inputs_of_another_size_are_refused(launcher: Replayer) -> None:
