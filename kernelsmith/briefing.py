@@ -5,7 +5,8 @@ Called by tune.py before every call.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from kernelsmith.model import Brief, Outcome, Seed, Spent, TargetFacts
 from kernelsmith.runs import Call, CallStatus, RunSpec, TrialRecord
@@ -20,10 +21,11 @@ MENDABLE = frozenset(
 """Failures of form: the idea has not been tried yet, and the message says what to change."""
 
 
-def ranking(trials: Iterable[TrialRecord]) -> list[TrialRecord]:
-    """Measured trials, fastest first; of equal ones the earlier."""
-    scored = [(t.evaluation.score, t) for t in trials if t.repeats is None and t.evaluation is not None]
-    return [t for _, t in sorted(((s, t) for s, t in scored if s is not None), key=lambda p: (-p[0], p[1].number))]
+def scores(trials: Iterable[TrialRecord]) -> Iterator[tuple[int, float]]:
+    """Number and score of every measured trial, without repeats."""
+    for trial in trials:
+        if trial.repeats is None and trial.evaluation is not None and trial.evaluation.score is not None:
+            yield trial.number, trial.evaluation.score
 
 
 def failures(trials: Iterable[TrialRecord]) -> list[TrialRecord]:
@@ -52,28 +54,42 @@ def _repairs_before(trial: TrialRecord, trials: dict[int, TrialRecord]) -> int:
     return count
 
 
+NOTHING_SPENT = Spent()
+
+
+@dataclass(frozen=True)
+class History:
+    """What is behind a run; nothing at its beginning."""
+
+    trials: Collection[TrialRecord] = ()
+    ranked: Sequence[TrialRecord] = ()
+    """Measured ones, fastest first."""
+    tried: tuple[str, ...] = ()
+    """Ids of all candidates."""
+    spent: Spent = NOTHING_SPENT
+
+
 def brief(
     spec: RunSpec,
     target: TargetFacts,
-    trials: Collection[TrialRecord],
-    spent: Spent,
+    history: History,
     *,
     number: int,
     repair: TrialRecord | None,
     seeds: tuple[Seed, ...],
 ) -> Brief:
     """What the proposer of trial `number` is told."""
-    failed = [t for t in failures(trials) if repair is None or t.number != repair.number]
+    failed = [t for t in failures(history.trials) if repair is None or t.number != repair.number]
     return Brief(
         operator=spec.info,
         target=target,
-        best=tuple(t.trial() for t in reversed(ranking(trials)[:BEST_SHOWN])),
+        best=tuple(t.trial() for t in reversed(history.ranked[:BEST_SHOWN])),
         failures=tuple(t.trial() for t in failed[-FAILURES_SHOWN:]),
         repair=repair.trial() if repair else None,
         seeds=seeds,
-        tried=tuple(t.candidate.id for t in trials if t.candidate.source),
+        tried=history.tried,
         hint=spec.hint,
         budget=spec.budget,
-        spent=spent,
+        spent=history.spent,
         trial=number,
     )

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 
 from kernelsmith import budget
-from kernelsmith.briefing import ranking, to_mend
+from kernelsmith.briefing import History, scores, to_mend
 from kernelsmith.model import (
     Candidate,
     Evaluation,
@@ -27,6 +27,8 @@ from kernelsmith.model import (
 from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verdict, spent
 from kernelsmith.store import Store
 
+NOTHING = Usage()
+
 
 class Ledger:
     """`run` must be locked by this process."""
@@ -37,6 +39,11 @@ class Ledger:
         self.calls: dict[int, Call] = {c.number: c for c in store.calls(run)}
         self.trials: dict[int, TrialRecord] = {t.number: t for t in store.trials(run)}
         self._began = time.monotonic() - run.seconds
+        self._spent = spent(tuple(self.calls.values()), tuple(self.trials.values()), 0.0)
+        self._scores: dict[int, float] = dict(scores(self.trials.values()))
+        self._texts: dict[str, list[int]] = {}
+        for trial in self.trials.values():
+            self._texts.setdefault(trial.candidate.id, []).append(trial.number)
 
     # ------------------------------------------------------------ reading
 
@@ -47,16 +54,26 @@ class Ledger:
 
     @property
     def spent(self) -> Spent:
-        return spent(tuple(self.calls.values()), tuple(self.trials.values()), self.seconds)
+        return self._spent.model_copy(update={"seconds": self.seconds})
 
     @property
     def next_number(self) -> int:
         return max([0, *self.calls, *self.trials]) + 1
 
     @property
+    def ranked(self) -> list[TrialRecord]:
+        """Measured trials, fastest first; of equal ones the earlier."""
+        numbers = sorted(self._scores, key=lambda number: (-self._scores[number], number))
+        return [self.trials[number] for number in numbers]
+
+    @property
     def best(self) -> TrialRecord | None:
-        ranked = ranking(self.trials.values())
+        ranked = self.ranked
         return ranked[0] if ranked else None
+
+    @property
+    def history(self) -> History:
+        return History(self.trials.values(), self.ranked, tuple(self._texts), self.spent)
 
     @property
     def best_evaluation(self) -> Evaluation | None:
@@ -81,8 +98,8 @@ class Ledger:
 
     def twins(self, number: int) -> list[TrialRecord]:
         """Other trials with the same text, oldest first."""
-        text = self.trials[number].candidate.id
-        return [t for t in self.trials.values() if t.number != number and t.candidate.id == text]
+        same = self._texts[self.trials[number].candidate.id]
+        return [self.trials[other] for other in same if other != number]
 
     def outcomes(self) -> Counter[Outcome]:
         return Counter(t.evaluation.outcome for t in self.trials.values() if t.evaluation)
@@ -96,17 +113,21 @@ class Ledger:
     def intend(self, call: Call, prompt: Prompt) -> None:
         self.store.intend(self.run, call, prompt, self.seconds)
         self.calls[call.number] = call
+        self._spend(trials=1, reserved=call.reserved)
 
     def answered(self, number: int, reply: Reply) -> None:
         text = reply.text.encode(errors="replace").decode()
         self.store.answered(self.run, number, reply.model_copy(update={"text": text}), self.seconds)
         changes = {"reply": text, "complete": reply.complete, "usage": reply.usage, "model": reply.model}
+        self._spend(usage=reply.usage, released=self.calls[number].reserved)
         self.calls[number] = self.calls[number].model_copy(update={"status": CallStatus.ANSWERED, **changes})
 
     def unanswered(self, number: int, status: CallStatus, message: str, *, charged: bool) -> Call:
         """A call without a reply; `charged` counts it at its reservation, as the provider may."""
         usage = self.calls[number].reserved if charged else Usage()
         self.store.unanswered(self.run, number, status, usage, message)
+        lost = status is CallStatus.LOST
+        self._spend(trials=0 if lost else -1, usage=usage, released=self.calls[number].reserved)
         changes = {"status": status, "usage": usage, "message": message}
         self.calls[number] = self.calls[number].model_copy(update=changes)
         return self.calls[number]
@@ -114,6 +135,8 @@ class Ledger:
     def add(self, trial: TrialRecord) -> None:
         self.store.add_trial(self.run, trial)
         self.trials[trial.number] = trial
+        self._texts.setdefault(trial.candidate.id, []).append(trial.number)
+        self._spend(trials=0 if trial.number in self.calls else 1)
 
     def add_unparsed(self, number: int, reason: str) -> TrialRecord:
         """A reply without a kernel: paid for, recorded, judged on the spot."""
@@ -130,8 +153,29 @@ class Ledger:
         trial = self.trials[number].model_copy(update={"verdict": verdict, "repeats": repeats})
         self.store.add_verdict(self.run, trial, self.seconds)
         self.trials[number] = trial
+        self._scores.pop(number, None)
+        if evaluation.score is not None and repeats is None:
+            self._scores[number] = evaluation.score
         return trial
 
-    def finish(self, status: RunStatus, stop: StopReason, message: str, winner: TrialRecord | None) -> None:
-        run = self.run.model_copy(update={"seconds": self.seconds})
-        self.run = self.store.finish(run, status, stop, message, winner.number if winner else None)
+    def _spend(
+        self, *, trials: int = 0, usage: Usage = NOTHING, reserved: Usage = NOTHING, released: Usage = NOTHING
+    ) -> None:
+        """Keep the sums, which the budget asks for many times per trial, without adding everything up again."""
+        now = self._spent
+        self._spent = Spent(
+            trials=now.trials + trials,
+            usage=now.usage + usage,
+            reserved_usd=now.reserved_usd + reserved.usd - released.usd,
+            reserved_tokens=now.reserved_tokens + reserved.tokens - released.tokens,
+        )
+
+    def finish(
+        self, status: RunStatus, stop: StopReason, message: str, winner: TrialRecord | None, *, on_disk: bool = True
+    ) -> None:
+        """Close the books; `on_disk=False` when the store is what failed."""
+        number = winner.number if winner else None
+        changes = {"status": status, "stop": stop, "message": message, "winner": number, "seconds": self.seconds}
+        self.run = self.run.model_copy(update=changes)
+        if on_disk:
+            self.store.finish(self.run)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelsmith import prompts, targets
-from kernelsmith.briefing import brief
+from kernelsmith.briefing import History, brief
 from kernelsmith.config import Settings, installed_versions
 from kernelsmith.errors import OperatorError, UsageError
 from kernelsmith.execute import Executor
-from kernelsmith.model import Brief, Budget, Frozen, OperatorInfo, OperatorRef, Prompt, Spent
+from kernelsmith.model import Brief, Budget, Frozen, OperatorInfo, OperatorRef, Prompt
 from kernelsmith.propose import Proposer, specs
 from kernelsmith.records import TuneRecord, TuneResult
 from kernelsmith.runs import RunSpec, RunStatus
@@ -99,7 +99,7 @@ def first_prompt(order: Order) -> Prompt:
         spec = _spec(order, target.name, executor.describe(order.operator), seed=0)
         seeds = executor.seeds(order.operator)
         facts = targets.facts(target, order.settings.prompts)
-    return _render(order.settings)(brief(spec, facts, (), Spent(), number=1, repair=None, seeds=seeds))
+    return _render(order.settings)(brief(spec, facts, History(), number=1, repair=None, seeds=seeds))
 
 
 def read_text(path: Path, what: str) -> str:

@@ -25,7 +25,7 @@ from kernelsmith import rows
 from kernelsmith.config import program_version
 from kernelsmith.errors import StoreError, UsageError
 from kernelsmith.migrations import STEPS
-from kernelsmith.model import Prompt, Reply, StopReason, Usage
+from kernelsmith.model import Prompt, Reply, Usage
 from kernelsmith.runs import Call, CallStatus, Folder, Run, RunSpec, RunStatus, TrialRecord
 
 FILE = "kernelsmith.db"
@@ -100,9 +100,14 @@ class Store:
         self.close()
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """One transaction that takes the write lock at once: a read that turns into a write could not wait for it."""
+    def _writing(self, *, durable: bool = True) -> Iterator[None]:
+        """One transaction that takes the write lock at once: a read that turns into a write could not wait for it.
+
+        A killed process loses nothing either way; `durable` ones survive a power failure too. What has been paid for
+        is durable; what can be judged again need not be, and then costs no flush of the disk.
+        """
         with _guard(self.folder / FILE):
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -207,14 +212,13 @@ class Store:
             self.folder_of(run).describe(run)
         return run
 
-    def finish(self, run: Run, status: RunStatus, stop: StopReason, message: str, winner: int | None) -> Run:
+    def finish(self, run: Run) -> None:
         """Close the books on a run; a winner's kernel becomes `winner.py`."""
-        if winner is not None:
+        if run.winner is not None:
             with _guard(self.folder / run.id):
                 folder = self.folder_of(run)
-                shutil.copyfile(folder.kernel(winner), folder.winner)
-        changes = {"status": status, "stop": stop, "message": message, "winner": winner}
-        return self.update(run.model_copy(update=changes))
+                shutil.copyfile(folder.kernel(run.winner), folder.winner)
+        self.update(run)
 
     def remove(self, run: Run) -> None:
         """Delete a run, its rows and its folder; UsageError while it is being tuned."""
@@ -294,7 +298,7 @@ class Store:
             "repeats": trial.repeats,
             "created": _now(),
         }
-        with self._writing():
+        with self._writing(durable=False):
             self._db.table("trials").insert(row)
             self.folder_of(run).candidate(trial)
 
@@ -312,7 +316,7 @@ class Store:
             "evaluation": verdict.evaluation.model_dump_json(),
             "created": _now(),
         }
-        with self._writing():
+        with self._writing(durable=False):
             self._db.table("evaluations").insert(row)
             self._db.execute(
                 "UPDATE trials SET repeats = ? WHERE run = ? AND number = ?", (trial.repeats, run.id, trial.number)

@@ -168,7 +168,7 @@ class _Loop:
             self.judge(best.number, Level.FULL)
             while self.flights and not self.tools.interrupted.is_set():
                 self.land()
-        return next((t for t in briefing.ranking(self.ledger.trials.values()) if t.rechecked), None)
+        return next((t for t in self.ledger.ranked if t.rechecked), None)
 
     def stop(self) -> StopReason | None:
         return StopReason.INTERRUPTED if self.tools.interrupted.is_set() else self.ledger.stop
@@ -220,9 +220,8 @@ class _Loop:
         """Reserve, write the intent, call."""
         proposer, number = self.tools.proposers[index], self.ledger.next_number
         repair = None if proposer.spec == OFFLINE else self.ledger.to_mend()
-        history = self.ledger.trials.values()
         told = briefing.brief(
-            self.spec, self.tools.target, history, self.ledger.spent, number=number, repair=repair, seeds=self.seeds
+            self.spec, self.tools.target, self.ledger.history, number=number, repair=repair, seeds=self.seeds
         )
         prompt, allowed = self.tools.render(told), self.ledger.allowance
         request = Request(brief=told, prompt=prompt, seconds=max(allowed.seconds, SHORTEST_CALL))
@@ -356,11 +355,13 @@ class _Loop:
         return record
 
     def abandon(self, error: BaseException) -> None:
-        """Leave a resumable run behind whatever happened; a store that cannot be written has said so already."""
-        if isinstance(error, StoreError):
-            return
+        """Leave a resumable run behind whatever happened, and say so; a store that fails cannot be told."""
         message = error.message if isinstance(error, KernelsmithError) else f"{type(error).__name__}: {error}"
-        self.ledger.finish(RunStatus.FAILED, StopReason.FAILED, message, None)
+        self.ledger.finish(
+            RunStatus.FAILED, StopReason.FAILED, message, None, on_disk=not isinstance(error, StoreError)
+        )
+        record = result_record(self.ledger, self.folder, self.ledger.best)
+        self.tools.emit(record.model_copy(update={"exit_code": 2}))
 
 
 def _patiently(work: Callable[[], T]) -> T:

@@ -24,7 +24,10 @@ def run(store: Store) -> Run:
     store.unanswered(run, 2, CallStatus.LOST, Usage(usd=Decimal("0.5")), "killed")
     store.intend(run, call(3), PROMPT, 4.0)
     store.answered(run, 3, Reply(text="", usage=Usage(), model="command:a|b"), 9.0)
-    return store.finish(run.model_copy(update={"seconds": 9.0}), RunStatus.FINISHED, StopReason.GOAL, "", 1)
+    ended = {"status": RunStatus.FINISHED, "stop": StopReason.GOAL, "winner": 1, "seconds": 9.0}
+    run = run.model_copy(update=ended)
+    store.finish(run)
+    return run
 
 
 def test_everything_comes_from_the_store(store: Store, run: Run) -> None:

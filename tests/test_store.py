@@ -65,7 +65,8 @@ def test_reply_and_intent_are_on_disk_for_another_connection(store: Store) -> No
 
 def test_folder_is_readable_and_holds_no_seed(store: Store) -> None:
     run = filled(store)
-    store.finish(run, RunStatus.FINISHED, StopReason.TRIALS, "", 1)
+    ended = {"status": RunStatus.FINISHED, "stop": StopReason.TRIALS, "winner": 1}
+    store.finish(run.model_copy(update=ended))
     folder = store.folder_of(run)
     files = {str(p.relative_to(folder.path)) for p in folder.path.rglob("*") if p.is_file() and p.name[0] != "."}
     assert files == {

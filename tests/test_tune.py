@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.errors import InfrastructureError, ProviderError, UsageError
+from kernelsmith.errors import InfrastructureError, ProviderError, StoreError, UsageError
 from kernelsmith.model import Budget, Level, Outcome, Reply, StopReason, Usage
 from kernelsmith.propose import Request
 from kernelsmith.records import CallEnded, Notice, TrialJudged, TuneRecord, TuneResult
-from kernelsmith.runs import CallStatus, Run, RunStatus
+from kernelsmith.runs import CallStatus, Run, RunStatus, spent
 from kernelsmith.store import Store
 from kernelsmith.tune import Tools, tune
 from tests.fakes import TARGET, FakeExecutor, Scripted, code, render, spec
@@ -197,6 +197,8 @@ def test_infrastructure_that_stays_broken_stops_the_run_and_resume_judges_again(
         bench.tune(run)
     run = store.find(run.id)
     assert run.status is RunStatus.FAILED and store.trials(run)[0].verdict is None
+    last = bench.records[-1]
+    assert isinstance(last, TuneResult) and last.exit_code == 2 and last.next.startswith("kernelsmith tune --resume")
     again = Bench(store, Scripted([]))
     result = again.tune(run, resumed=True)
     assert result.winner is not None and not again.proposers[0].asked
@@ -271,8 +273,26 @@ def test_money_and_tokens_are_never_exceeded(store: Store, seed: int) -> None:
     used = result.spent.usage
     assert budget.max_usd is None or used.usd <= budget.max_usd
     assert budget.max_tokens is None or used.tokens <= budget.max_tokens
-    assert result.spent.reserved_usd == 0
+    run = store.find(result.run)
+    assert result.spent == spent(store.calls(run), store.trials(run), result.spent.seconds), "the sums are kept right"
     assert result.stop in (StopReason.USD, StopReason.TOKENS, StopReason.TRIALS)
+
+
+def test_store_that_fails_in_the_middle_ends_the_run_and_says_how_to_go_on(store: Store) -> None:
+    bench = Bench(store, Scripted([code("faster 1.5"), code("faster 1.6")]))
+    full = StoreError("database or disk is full", "make room")
+
+    def refuse(*_: object) -> None:
+        raise full
+
+    bench.proposers[0].before = lambda r: r.brief.trial == 2 and setattr(store, "answered", refuse)
+    with pytest.raises(StoreError, match="full"):
+        bench.start()
+    last = bench.records[-1]
+    assert isinstance(last, TuneResult) and "disk is full" in last.message and "--resume" in last.next
+    with Store.open(store.folder) as again:
+        assert again.calls(again.runs()[0])[1].status is CallStatus.INTENT
+        assert again.trials(again.runs()[0])[0].verdict is not None
 
 
 # ---------------------------------------------------------------- kills

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from kernelsmith.briefing import ranking
+from kernelsmith.briefing import scores
 from kernelsmith.records import Reports, RunReport, WorkloadBest
 from kernelsmith.runs import CallStatus, Run, RunStatus, TrialRecord, spent
 from kernelsmith.store import Store
@@ -18,8 +18,9 @@ def summarise(store: Store, runs: Iterable[Run]) -> Reports:
 
 def _report(store: Store, run: Run) -> RunReport:
     calls, trials = store.calls(run), store.trials(run)
-    ranked = ranking(trials)
-    chosen = next((t for t in trials if t.number == run.winner), ranked[0] if ranked else None)
+    measured = dict(scores(trials))
+    number = run.winner or max(measured, key=lambda n: measured[n], default=None)
+    chosen = next((t for t in trials if t.number == number), None)
     evaluation = chosen.evaluation if chosen else None
     return RunReport(
         run=run.id,
