@@ -69,8 +69,27 @@ def _linear(loop: Loop, kind: Type, base: str, stride: int | str) -> Rep:
     return Linear(name, stride if isinstance(stride, int) else loop.scalar(kind, stride))
 
 
-def resize(loop: Loop, source: Type, target: Type, rep: Linear, *, signed: bool) -> Rep:
-    """Sign or zero extension, or truncation, of a linear integer."""
+def _stays_in_range(loop: Loop, kind: Type, rep: Linear, *, signed: bool) -> bool:
+    """Whether `rep` may be taken not to wrap in its own type, so that it stays linear in a wider one.
+
+    Consecutive integers are: a block's indices start at a multiple of its size. Any other stride is checked before the
+    loop, and the loop for masked elements, which runs when the check fails, computes lane by lane.
+    """
+    bits = kind.element.bits
+    if bits == 64 or (rep.stride == 1 and signed):
+        return True
+    if not loop.full:
+        return False
+    last = f"(i64){rep.base} + (i64){rep.stride} * {loop.extent - 1}"
+    fits = f"{last} == (i{bits})({last})" + ("" if signed else f" && {rep.base} >= 0 && {last} >= 0")
+    loop.require(loop.count(f"{fits} ? {loop.extent}l : 0l"))
+    return True
+
+
+def resize(loop: Loop, source: Type, target: Type, rep: Linear, *, signed: bool) -> Rep | None:
+    """Sign or zero extension, or truncation, of a linear integer; None when lanes are needed."""
+    if target.element.bits > source.element.bits and not _stays_in_range(loop, source, rep, signed=signed):
+        return None
     cast = f"({target.element.value})" + ("" if signed else f"(u{source.element.bits})")
     stride = rep.stride if isinstance(rep.stride, int) else f"({target.element.value}){rep.stride}"
     return _linear(loop, target, cast + rep.base, stride)
@@ -124,6 +143,8 @@ def advance(loop: Loop, pointer: Rep, offset: Rep, kind: Type, offset_kind: Type
     """tt.addptr: the offset counts elements of `kind` and is sign-extended."""
     size = kind.element.bytes
     scaled = f"{size} * (i64)"
+    if isinstance(offset, Linear) and not _stays_in_range(loop, offset_kind, offset, signed=True):
+        offset = loop.vector(offset_kind, loop.as_vector(offset, offset_kind), "offset")
     if isinstance(pointer, Uniform):
         if isinstance(offset, Uniform):
             return Uniform(_pointer(loop, f"{pointer.code} + {scaled}{offset.code}"))

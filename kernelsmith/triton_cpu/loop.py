@@ -26,6 +26,7 @@ class Loop:
     """One copy of a loop body while it is being emitted.
 
     Attributes:
+        extent: how far x runs.
         head: lines before the x loop that set up what it accumulates.
         pre: lines before the x loop for values that do not depend on x; the body itself in a loop without vectors.
         limits: i64 expressions; the body is right only for x below all of them.
@@ -34,6 +35,7 @@ class Loop:
     """
 
     def __init__(self, scope: Scope, shape: tuple[int, ...], index: Index, *, full: bool, x: str | None) -> None:
+        self.extent = next((size for at, size in zip(index, shape, strict=True) if isinstance(at, Linear)), 1)
         self.scope = scope
         self.shape = shape
         self.index = index

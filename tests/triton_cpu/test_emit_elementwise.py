@@ -1,0 +1,161 @@
+"""Elementwise operations against torch: special values, every width, every cast."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+import torch
+import triton
+
+from tests.triton_cpu import kernels
+
+Function = Callable[..., torch.Tensor]
+SPECIAL = [0.0, -0.0, 1.0, -1.0, float("inf"), -float("inf"), float("nan"), 1e-40, 3.5, -2.5, 0.5, 1e30, 65504.0, 2.5]
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
+
+
+def run_binary(x: torch.Tensor, y: torch.Tensor, operation: int, out: torch.dtype) -> torch.Tensor:
+    result = torch.empty(x.shape, dtype=out)
+    kernels.binary[(triton.cdiv(x.numel(), 64),)](x, y, result, x.numel(), B=64, OP=operation)
+    return result
+
+
+def same(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
+
+
+def special_pairs(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    pairs = torch.tensor(list(itertools.product(SPECIAL, SPECIAL))).to(dtype)
+    return pairs[:, 0].contiguous(), pairs[:, 1].contiguous()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize(
+    ("operation", "function"),
+    [(0, torch.add), (2, torch.mul), (3, torch.fmax), (4, torch.fmin), (5, torch.maximum), (7, torch.div)],
+    ids=["add", "mul", "max", "min", "max_nan", "div"],
+)
+def test_float_arithmetic_on_special_values(dtype: torch.dtype, operation: int, function: Function) -> None:
+    x, y = special_pairs(dtype)
+    wide = dtype if dtype is torch.float64 else torch.float32
+    expected = function(x.to(wide), y.to(wide)).to(dtype)
+    actual = run_binary(x, y, operation, dtype)
+    same(actual, expected)
+    if operation in (0, 2, 7):
+        zeros = expected == 0
+        assert torch.equal(torch.signbit(actual[zeros]), torch.signbit(expected[zeros]))
+
+
+def test_propagating_extrema_order_the_zeros() -> None:
+    x, y = torch.tensor([0.0, -0.0] * 32), torch.tensor([-0.0, 0.0] * 32)
+    assert not torch.signbit(run_binary(x, y, 5, torch.float32)).any()
+    assert torch.signbit(run_binary(x, y, 6, torch.float32)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("operation", "function"), [(15, torch.lt), (16, torch.le), (17, torch.eq), (18, torch.ne), (20, torch.ge)]
+)
+def test_comparisons_with_nan(dtype: torch.dtype, operation: int, function: Function) -> None:
+    x, y = special_pairs(dtype)
+    same(run_binary(x, y, operation, torch.bool), function(x, y))
+
+
+def truncated(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.div(a, b, rounding_mode="trunc")
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_integer_arithmetic(dtype: torch.dtype) -> None:
+    info = torch.iinfo(dtype)
+    x = torch.randint(info.min, info.max, (200,), dtype=dtype)
+    y = torch.randint(info.min, info.max, (200,), dtype=dtype)
+    y[y == 0] = 3
+    y[:40] = torch.randint(1, 9, (40,)).to(dtype)
+    x[:3] = info.min
+    functions: dict[int, Function] = {
+        0: torch.add,
+        2: torch.mul,
+        3: torch.maximum,
+        8: truncated,
+        9: torch.fmod,
+        12: torch.bitwise_xor,
+        14: lambda a, b: a >> (b & 7),
+    }
+    for operation, function in functions.items():
+        same(run_binary(x, y, operation, dtype), function(x, y))
+    same(run_binary(x, y, 15, torch.bool), x < y)
+
+
+def test_integer_division_by_zero_is_a_value_not_a_signal() -> None:
+    x = torch.tensor([5, -5, -(2**31), 0] * 16, dtype=torch.int32)
+    for divisor in (0, -1):
+        y = torch.full_like(x, divisor)
+        run_binary(x, y, 8, torch.int32)
+        assert run_binary(x, y, 9, torch.int32).shape == x.shape
+
+
+@pytest.mark.parametrize("source", [*FLOATS, *INTEGERS, torch.bool], ids=str)
+def test_casts(source: torch.dtype) -> None:
+    for target in [*FLOATS, torch.int8, torch.int32, torch.int64]:
+        if source.is_floating_point:
+            x = (torch.randn(128) * 20).to(source)
+            if target.is_floating_point:
+                x[: len(SPECIAL)] = torch.tensor(SPECIAL).to(source)
+                x[20:60] = torch.logspace(-9, -1, 40).to(source)
+                x[60:90] = torch.logspace(3, 6, 30).to(source)
+        elif source is torch.bool:
+            x = torch.rand(128) > 0.5
+        else:
+            x = torch.randint(0 if source is torch.uint8 else -100, 100, (128,)).to(source)
+        out = torch.empty(128, dtype=target)
+        kernels.cast[(2,)](x, out, 128, B=64)
+        same(out, x.to(target))
+
+
+UNARY: list[Function] = [
+    torch.exp,
+    torch.log,
+    torch.sqrt,
+    torch.abs,
+    torch.neg,
+    torch.sigmoid,
+    torch.floor,
+    torch.ceil,
+    torch.exp2,
+    torch.log2,
+    torch.sin,
+    torch.erf,
+    torch.rsqrt,
+]
+
+
+@pytest.mark.parametrize("operation", range(len(UNARY)))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_functions_on_ordinary_and_special_values(operation: int, dtype: torch.dtype) -> None:
+    x = torch.randn(80, dtype=dtype) * 3
+    x[: len(SPECIAL)] = torch.tensor(SPECIAL, dtype=dtype)
+    out = torch.empty_like(x)
+    kernels.unary[(2,)](x, out, 80, B=64, OP=operation)
+    rtol = 2e-6 if dtype is torch.float32 else 1e-12
+    torch.testing.assert_close(out, UNARY[operation](x), rtol=rtol, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_16_bit_floats_round_after_every_operation(dtype: torch.dtype) -> None:
+    x = torch.randn(1000).to(dtype)
+    out = torch.empty_like(x)
+    kernels.unary[(16,)](x, out, 1000, B=64, OP=14)
+    product = (x * torch.tensor(1.1, dtype=dtype)).to(dtype)
+    same(out, product + torch.tensor(0.3, dtype=dtype))
+
+
+def test_int32_offsets_wrap_and_int64_offsets_do_not() -> None:
+    out = torch.empty(64, dtype=torch.int64)
+    kernels.wrapping_offset[(1,)](out, 2**30 + 2**28, B=32)
+    exact = torch.arange(32, dtype=torch.int64) * (2**30 + 2**28)
+    same(out[:32], exact.to(torch.int32).to(torch.int64))
+    same(out[32:], exact)
