@@ -40,7 +40,8 @@ class Proven:
     case: Case
     plan: LaunchPlan
     plan_id: int
-    compile_seconds: float
+    used: tuple[Choice, ...]
+    """The configurations of the autotuned kernels that this call launches."""
 
 
 class Checker:
@@ -76,8 +77,7 @@ class Checker:
     def case(self, case: Case, choices: Sequence[Choice] = (), *, keep: bool = False) -> Proven:
         """Check one case whole; with `keep` the plan stays in the launcher."""
         try:
-            plan = self._real_calls(case, tuple(choices))
-            proven = self._prepare(case, plan)
+            proven = self._prepare(case, self._real_calls(case, tuple(choices)))
             try:
                 self.replay(proven, CALLS, poison=POISONS[self.calls % 2])
             finally:
@@ -98,8 +98,7 @@ class Checker:
             called = self._candidate.call(
                 packed.arguments, inputs, outputs, choices=tuple(choices), record=True, seconds=self.remaining()
             )
-            assert called.plan is not None
-            return self._prepare(case, called.plan)
+            return self._prepare(case, called)
         except CandidateFailure as failure:
             raise failure.at(case.where()) from None
 
@@ -126,14 +125,14 @@ class Checker:
             raise CandidateFailure(Outcome.TIMEOUT, "the time for this candidate is used up", stage=Stage.CHECK)
         return min(left, most)
 
-    def _real_calls(self, case: Case, choices: tuple[Choice, ...]) -> LaunchPlan:
+    def _real_calls(self, case: Case, choices: tuple[Choice, ...]) -> Called:
         plans: list[LaunchPlan] = []
         for content in range(CALLS):
             called = self._real_call(case, content, choices, record=True)
             assert called.plan is not None
             plans.append(called.plan)
             if len(plans) > 1 and plans[-1].canonical() == plans[-2].canonical():
-                return plans[-1]
+                return called
         raise CandidateFailure(
             Outcome.NOT_IN_PLAN,
             "what the host function asks of the device depends on the contents of its inputs, or changes from call to "
@@ -157,16 +156,16 @@ class Checker:
             raise _refused(finding, case, call=content, replay=False)
         return called
 
-    def _prepare(self, case: Case, plan: LaunchPlan) -> Proven:
-        state = self._candidate.state(plan, self.remaining())
+    def _prepare(self, case: Case, called: Called) -> Proven:
+        assert called.plan is not None
+        state = self._candidate.state(called.plan, self.remaining())
         try:
-            prepared = self._launcher.prepare(plan, state, self.remaining())
+            prepared = self._launcher.prepare(called.plan, state, self.remaining())
         finally:
             if state is not None:
                 state.close()
-        seconds = sum(kernel.seconds for kernel in prepared.kernels)
-        self.compile_seconds += seconds
-        return Proven(case, plan, prepared.plan_id, seconds)
+        self.compile_seconds += sum(kernel.seconds for kernel in prepared.kernels)
+        return Proven(case, called.plan, prepared.plan_id, called.choices)
 
     def replay(self, proven: Proven, content: int, *, poison: int) -> tuple[OutputTensor, ...]:
         """Replay on a content and compare everything."""

@@ -69,10 +69,14 @@ def choose(
     seconds: float,
 ) -> Chosen:
     """The fastest right configurations for one workload. Raises CandidateFailure if none is right."""
-    best: Vector = tuple(Choice(kernel=t.kernel, config=0) for t in tunables)
+    with gate.shared():
+        first = checker.variant(case, ())
+        checker.forget(first)
+    launched = {choice.kernel for choice in first.used}
+    best: Vector = tuple(Choice(kernel=t.kernel, config=0) for t in tunables if t.kernel in launched)
     deadline = time.monotonic() + seconds
     for tunable in tunables:
-        if len(tunable.configs) > 1:
+        if tunable.kernel in launched and len(tunable.configs) > 1:
             best = _search(checker, bench, gate, case, number, list(_variants(best, tunable)), deadline)
     with gate.shared():
         return Chosen(checker.case(case, best, keep=True), best)
@@ -100,11 +104,16 @@ def _search(
             break
         try:
             with gate.shared():
-                built.append((vector, checker.variant(case, vector)))
+                variant = checker.variant(case, vector)
         except CandidateFailure as refused:
             if refused.outcome in FATAL:
                 raise
             failure = refused
+            continue
+        if any(variant.plan.canonical() == other.plan.canonical() for _, other in built):
+            checker.forget(variant)  # differs only in what this device ignores
+        else:
+            built.append((vector, variant))
     timed: list[tuple[float, Vector]] = []
     with gate.exclusive():
         for vector, proven in built:
