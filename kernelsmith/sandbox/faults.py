@@ -70,7 +70,7 @@ def _innermost(error: BaseException) -> BaseException:
 
 def _line(error: BaseException, source_file: str) -> int | None:
     if isinstance(error, SyntaxError):
-        return error.lineno
+        return error.lineno or None
     if (line := _kernel_line(_innermost(error), source_file)) is not None:
         return line
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == source_file]

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import AfterValidator, Field, TypeAdapter, model_validator
 
 from kernelsmith.model import Frozen, Outcome
 from kernelsmith.plan import ITEM_SIZES, MAX_RANK, LaunchPlan, View
@@ -168,24 +168,38 @@ class OutputTensor(Frozen):
         return self
 
 
+def _printable(text: str) -> str:
+    """Without what moves a terminal's cursor or changes its colours."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
+
+
+UntrustedText = Annotated[str, Field(max_length=MAX_TEXT_CHARS), AfterValidator(_printable)]
+
+
 class Failed(Frozen):
     """What the candidate's own code did wrong, in words that a model can act on."""
 
     kind: Literal["failed"] = "failed"
     outcome: Outcome
-    message: str = Field(max_length=MAX_TEXT_CHARS)
-    line: int | None = None
+    message: UntrustedText = Field(min_length=1)
+    line: int | None = Field(default=None, ge=1)
     """Of the candidate's source, where one is to blame."""
-    trace: str = Field(default="", max_length=MAX_TEXT_CHARS)
-    """Tail of the traceback; untrusted text."""
+    trace: UntrustedText = ""
+    """Tail of the traceback."""
+
+    @model_validator(mode="after")
+    def _failed(self) -> Self:
+        if self.outcome is Outcome.PASSED:
+            raise ValueError("a failure cannot have passed")
+        return self
 
 
 class Broken(Frozen):
     """The launcher itself cannot work (no compiler, no memory): nobody's kernel is to blame."""
 
     kind: Literal["broken"] = "broken"
-    message: str = Field(max_length=MAX_TEXT_CHARS)
-    hint: str = Field(default="", max_length=MAX_TEXT_CHARS)
+    message: UntrustedText
+    hint: UntrustedText = ""
 
 
 class Choice(Frozen):
@@ -198,11 +212,11 @@ class Choice(Frozen):
 class Tunable(Frozen):
     """An autotuned kernel of the module."""
 
-    kernel: str
+    kernel: UntrustedText
     """Name of the jitted function; `name#2` for the second of that name."""
-    configs: tuple[str, ...]
+    configs: tuple[UntrustedText, ...]
     """As Python, for example `{'BLOCK': 1024}, num_warps=4, num_stages=2`."""
-    keys: tuple[str, ...]
+    keys: tuple[UntrustedText, ...]
     """The arguments after which the author wants it tuned anew."""
 
 

@@ -97,6 +97,14 @@ def test_a_reply_that_is_none_is_refused(payload: bytes, why: str) -> None:
         candidate_reply(payload)
 
 
+def test_a_failure_cannot_claim_to_have_passed_nor_paint_the_terminal() -> None:
+    with pytest.raises(ValidationError, match="passed"):
+        candidate_reply(b'{"kind": "failed", "outcome": "passed", "message": "all is well"}')
+    reply = candidate_reply(b'{"kind": "failed", "outcome": "crashed", "message": "\\u001b[2Jgone\\n", "trace": ""}')
+    assert isinstance(reply, Failed)
+    assert reply.message == "?[2Jgone\n"
+
+
 def test_numbers_are_not_taken_from_text() -> None:
     text = json.dumps({"kind": "replayed", "outputs": [], "state_intact": "true"})
     with pytest.raises(ValidationError):
