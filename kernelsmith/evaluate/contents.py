@@ -128,7 +128,8 @@ def _floats(request: TensorRequest, kind: Values, generator: torch.Generator) ->
     shape, dtype = request.shape, request.torch_dtype
     if dtype.is_complex:
         return torch.randn(shape, generator=generator, dtype=dtype)
-    x = _shaped(torch.randn(shape, generator=generator), kind, dtype)
+    drawn = torch.float64 if dtype is torch.float64 else torch.float32
+    x = _shaped(torch.randn(shape, generator=generator, dtype=drawn), kind, dtype)
     if Word.POSITIVE in request.words:
         x = x.abs() + (1e-3 if kind is not Values.TINY else 0.0)
     x = _ranged(x, request, generator)
@@ -153,11 +154,11 @@ def _shaped(x: torch.Tensor, kind: Values, dtype: torch.dtype) -> torch.Tensor:
     if kind is Values.NEGATIVE:
         return -x.abs() - 0.5
     if kind is Values.LARGE:
-        return (x * (400.0 if limit < 1e5 else 1e4)).clamp(-limit / 2, limit / 2)
+        return (x * 400).clamp(-limit / 2, limit / 2) if limit < 1e5 else x * 1e4
     if kind is Values.TINY:
         return x * (1e-3 if limit < 1e5 else 1e-9)
     if kind is Values.RAMP:
-        return torch.arange(last, dtype=torch.float32).div(last).expand(x.shape) + x * 1e-3
+        return torch.arange(last, dtype=x.dtype).div(last).expand(x.shape) + x * 1e-3
     if kind is Values.SPIKE and x.dim():
         x[..., max(0, last - 5) :] += 50
         return x
@@ -171,7 +172,7 @@ def _shaped(x: torch.Tensor, kind: Values, dtype: torch.dtype) -> torch.Tensor:
         x[..., last // 2 :] -= 499
         return x
     if kind is Values.ZEROS:
-        return torch.where(x.abs() < 0.7, torch.copysign(torch.zeros(()), x), x)
+        return torch.where(x.abs() < 0.7, torch.copysign(torch.zeros_like(x), x), x)
     return x
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from kernelsmith.evaluate.contents import TensorRequest, Values
 from kernelsmith.evaluate.inputs import Case, materialise
 from kernelsmith.model import Level, Scalar
 from kernelsmith.operators.declare import Layout, ScalarSpec, TensorSpec
+from kernelsmith.operators.expressions import Dim
 from kernelsmith.operators.loaded import LoadedOperator, number
 
 LIMITS = {Level.QUICK: 40, Level.FULL: 200}
@@ -107,29 +109,43 @@ def sequence(op: LoadedOperator) -> list[Case]:
 
 
 def nearest(op: LoadedOperator, wanted: Mapping[str, int]) -> dict[str, int] | None:
-    """Legal dims as close to `wanted` as a bounded search finds: one dim moved first, then two, then all."""
+    """Legal dims near `wanted`, or None where a bounded search finds none.
+
+    Repairs one broken rule after the other by the smallest move of one dim (then of two) that leaves fewer broken.
+    """
     dims = {d.name: min(max(wanted[d.name], d.low), d.high) for d in op.dims}
-    if op.legal(dims):
-        return dims
-    tried = 0
-    for moved in range(1, len(op.dims) + 1):
-        for chosen in itertools.combinations(op.dims, moved):
-            options = [_nearby(dims[d.name], d.low, d.high, dims.values()) for d in chosen]
-            for sizes in itertools.product(*(o[: 160 if moved == 1 else 24 if moved == 2 else 8] for o in options)):
-                attempt = dims | {d.name: s for d, s in zip(chosen, sizes, strict=True)}
-                if op.legal(attempt):
-                    return attempt
-                tried += 1
-                if tried > 20_000:
-                    return None
+    for _ in range(2 * len(op.dims) + len(op.relations) + 1):
+        broken = list(op.broken(dims))
+        if not broken:
+            return dims
+        involved = [d for d in op.dims if any(d.name in names for _, names in broken)]
+        better = _repaired(op, dims, involved, 1, len(broken)) or _repaired(op, dims, involved, 2, len(broken))
+        if better is None:
+            return None
+        dims = better
     return None
 
 
-def _nearby(size: int, low: int, high: int, others: Sequence[int] | object) -> list[int]:
+def _repaired(
+    op: LoadedOperator, dims: dict[str, int], involved: Sequence[Dim], moved: int, broken: int
+) -> dict[str, int] | None:
+    """`dims` with `moved` of the involved dims changed so that fewer than `broken` rules are."""
+    found: list[dict[str, int]] = []
+    for chosen in itertools.combinations(involved, moved):
+        options = [_nearby(dims[d.name], d.low, d.high, tuple(dims.values())) for d in chosen]
+        for sizes in itertools.product(*(o if moved == 1 else o[:24] for o in options)):
+            attempt = dims | {d.name: s for d, s in zip(chosen, sizes, strict=True)}
+            if len(list(itertools.islice(op.broken(attempt), broken))) < broken:
+                found.append(attempt)
+                break
+    return min(found, key=lambda f: sum(abs(math.log((f[n] + 1) / (dims[n] + 1))) for n in f), default=None)
+
+
+def _nearby(size: int, low: int, high: int, others: Sequence[int]) -> list[int]:
     """Sizes to try instead of `size`, nearest first: neighbours, multiples and divisors of what the others have."""
     found = {size + step for step in range(-64, 65)}
     found |= {1 << k for k in range(17)}
-    for other in others if isinstance(others, Sequence) else list(others):  # type: ignore[call-overload]
+    for other in others:
         found |= {other, 2 * other, 4 * other, 8 * other, other // 2, other // 4, other // 8}
     for unit in (8, 16, 32, 64, 128, 256):
         found |= {size // unit * unit, -(-size // unit) * unit}

@@ -170,6 +170,11 @@ class Relation:
     def dims(self) -> tuple[Dim, ...]:
         return self.left.dims() + self.right.dims()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the dims it is about."""
+        return tuple(dim.name for dim in self.dims())
+
     def __str__(self) -> str:
         return f"{self.left} {self.symbol} {self.right}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -65,23 +65,30 @@ class LoadedOperator:
 
     def why_illegal(self, dims: Mapping[str, int]) -> str | None:
         """The first rule these dims break, or None."""
+        return next((why for why, _ in self.broken(dims)), None)
+
+    def broken(self, dims: Mapping[str, int]) -> Iterator[tuple[str, frozenset[str]]]:
+        """Every rule these dims break, in words, with the names of the dims it is about.
+
+        A size may be 0 only where a dim is 0.
+        """
         for dim in self.dims:
             if not dim.low <= dims[dim.name] <= dim.high:
-                return f"{dim.name}={dims[dim.name]} is outside {dim.low}..{dim.high}"
+                yield f"{dim.name}={dims[dim.name]} is outside {dim.low}..{dim.high}", frozenset({dim.name})
         for rule in self.relations:
             if not rule.holds(dims):
-                return f"where= {rule} does not hold"
-        empty = 0 in dims.values()
+                yield f"where= {rule} does not hold", frozenset(rule.names)
+        least = 0 if 0 in dims.values() else 1
         for name, spec in self.arguments.items():
             if isinstance(spec, TensorSpec):
                 for size in (*spec.shape, *(() if spec.count is None else (spec.count,))):
                     try:
                         n = size.value(dims)
                     except ZeroDivisionError:
-                        return f"size {size} of {name} divides by zero"
-                    if n < 0 or (n == 0 and not empty):
-                        return f"size {size} of {name} is {n}"
-        return None
+                        yield f"size {size} of {name} divides by zero", size.names
+                    else:
+                        if n < least:
+                            yield f"size {size} of {name} is {n}", size.names
 
     def shape(self, name: str, dims: Mapping[str, int]) -> tuple[int, ...]:
         spec = self.arguments[name]

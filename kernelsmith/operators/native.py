@@ -169,7 +169,7 @@ class _Reading:
             if (known.low, known.high) != (dim.low, dim.high):
                 raise self.error(f"two dims named {dim.name} with different ranges: {known!r} and {dim!r}")
         for rule in self.declared.relations:
-            if unknown := [n for n in getattr(rule, "names", ()) if n not in dims]:
+            if unknown := [n for n in rule.names if n not in dims]:
                 raise self.error(f"where= {rule}: no dim named {unknown[0]}", f"dims: {', '.join(dims) or 'none'}")
         return tuple(dims.values())
 

@@ -13,7 +13,7 @@ import math
 import torch
 import torch.nn.functional as F
 from kernelsmith import Dim, operator, scalar, tensor, tensors, workload
-B, M, N, K = Dim("B", 1, 64), Dim("M", 1, 65536), Dim("N", 1, 16384), Dim("K", 1, 16384)
+B, L, M, N, K = Dim("B", 1, 64), Dim("L", 1, 5000), Dim("M", 1, 65536), Dim("N", 1, 16384), Dim("K", 1, 1200)
 FLOATS = ("float32", "bfloat16", "float16")
 """
 
