@@ -103,6 +103,8 @@ def _level(isa: Isa) -> str:
     lines = [f"#define KS_W {isa.lanes}", f"#define KS_SPLAT(s) {{{', '.join(['s'] * isa.lanes)}}}"]
     if isa.avx512:
         lines.append("#define KS_AVX512")
+    if isa.bf16_dot:
+        lines.append("#define KS_BF16_DOT")
     if isa.f16c:
         lines.append("#define KS_F16C")
     return "\n".join(lines)

@@ -48,18 +48,59 @@ def materialise(scope: Scope, value: Value) -> str:
     """Make sure a tensor has an array; returns its name."""
     if value not in scope.arrays:
         name = scope.planned.pop(value, "") or scope.array(value.type, value.name)
-
-        def body(loop: Loop) -> None:
-            op = scope.definition(value)
-            if value in scope.shifted or op is None:
-                rep = evaluate(loop, value, loop.index)
-            else:
-                rep = by_definition(loop, op, value, loop.index)
-            write_array(loop, name, value.type, loop.index, rep)
-
-        emit_nest(scope, value.type.shape, body)
+        op = scope.definition(value)
+        if op is None or not _materialise_transposed(scope, op, value, name):
+            emit_nest(scope, value.type.shape, lambda loop: _write_whole(loop, value, name, value.type, loop.index))
         scope.arrays[value] = name
     return scope.arrays[value]
+
+
+def _write_whole(loop: Loop, value: Value, name: str, kind: Type, index: Index) -> None:
+    """Compute a value in a loop of its own, and write it to `index` of an array of type `kind`."""
+    op = loop.scope.definition(value)
+    if value in loop.scope.shifted or op is None:
+        rep = evaluate(loop, value, loop.index)
+    else:
+        rep = by_definition(loop, op, value, loop.index)
+    write_array(loop, name, kind, index, rep)
+
+
+def _materialise_transposed(scope: Scope, op: Op, value: Value, name: str) -> bool:
+    """Fill a matrix's array from rows that are contiguous the other way round, by way of registers.
+
+    Column by column, every element would be a load of its own.
+    """
+    shape = value.type.shape
+    lanes = scope.isa.lanes
+    if len(shape) != 2 or any(size % lanes for size in shape) or array_element(value.type) is not Element.F32:
+        return False
+    rows, columns = shape
+    if op.name == "tt.trans":
+        source = materialise(scope, op.operands[0])
+    elif op.name == "tt.load" and _contiguous_down(scope, op.operands[0]):
+        flipped = value.type.with_shape((columns, rows))
+        source = scope.array(flipped, value.name)
+
+        def body(loop: Loop) -> None:
+            _write_whole(loop, value, source, flipped, (loop.index[1], loop.index[0]))
+
+        emit_nest(scope, shape, body, along=0)
+    else:
+        return False
+    scope.write(f"ks_transpose<{columns}, {rows}>((f32 *){source}, (f32 *){name});")
+    return True
+
+
+def _contiguous_down(scope: Scope, pointer: Value) -> bool:
+    """True if elements of one column follow each other in memory and those of one row do not."""
+
+    def stride(index: Index) -> int | str | None:
+        probe = Loop(scope, pointer.type.shape, index, full=True, x="0")
+        rep = evaluate(probe, pointer, index)
+        return rep.stride if isinstance(rep, Linear) else None
+
+    down, along = (Linear("0", 1), ZERO), (ZERO, Linear("0", 1))
+    return stride(down) == 1 and stride(along) != 1
 
 
 def _fuse(loop: Loop, op: Op, value: Value, index: Index) -> Rep:

@@ -135,13 +135,14 @@ def emit_nest(
     before: Body | None = None,
     after: Body | None = None,
     vectors: bool = True,
+    along: int | None = None,
 ) -> Loop:
     """Emit loops over `shape`.
 
-    `before` and `after` surround the innermost loop, once per row. With `vectors` false every lane is a scalar
-    iteration.
+    `before` and `after` surround the innermost loop, once per row. Without `vectors`, elements go one by one; `along`
+    picks another dimension to walk in vectors, which whole vectors must fill.
     """
-    dimension = vector_dimension(shape, scope.isa.lanes) if vectors else None
+    dimension = vector_dimension(shape, scope.isa.lanes) if vectors and along is None else along
     inner = dimension if dimension is not None else max((n for n, size in enumerate(shape) if size > 1), default=None)
     variables = [scope.fresh("i") if size > 1 else "0" for size in shape]
     index: list[Rep] = [Uniform(variable) for variable in variables]

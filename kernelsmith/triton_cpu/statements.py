@@ -242,8 +242,16 @@ def emit_dot(scope: Scope, op: Op) -> None:
     height = next(size for size in (8, 4, 2, 1) if rows % size == 0)
     wide = 2 if columns % (2 * lanes) == 0 else 1
     lane = element.value
+    pairs = (
+        scope.isa.bf16_dot
+        and a.type.element is b.type.element is Element.BF16
+        and depth % 2 == 0
+        and rows * depth % lanes == 0
+    )
     function = (
-        f"ks_dot<{rows}, {columns}, {depth}, {height}, {wide}, {lane}, {vector_type(Type(element))}>"
+        f"ks_dot_bf16<{rows}, {columns}, {depth}, {height}, {wide}>"
+        if blocked and pairs and element is Element.F32
+        else f"ks_dot<{rows}, {columns}, {depth}, {height}, {wide}, {lane}, {vector_type(Type(element))}>"
         if blocked
         else f"ks_dot_scalar<{rows}, {columns}, {depth}, {lane}>"
     )

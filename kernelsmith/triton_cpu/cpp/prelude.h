@@ -337,6 +337,70 @@ static __attribute__((noinline)) void ks_dot(const S *__restrict a, const S *__r
         for (int v = 0; v < NV; ++v) *(V *)(c + (m + r) * N + n + v * KS_W) = acc[r][v];
     }
 }
+#if defined(KS_BF16_DOT)
+// The same for bf16 operands that are held as float32: two products per lane and instruction, which rounds their sum once
+// more than fma would, and takes denormal operands as zero, like every library that uses the instruction.
+template <int M, int N, int K, int R, int NV>
+static __attribute__((noinline)) void ks_dot_bf16(const f32 *__restrict a, const f32 *__restrict b, f32 *__restrict c) {
+  alignas(64) u32 pairs[K / 2 * N], left[M * K / 2];
+  for (int k = 0; k < K; k += 2)
+    for (int n = 0; n < N; n += KS_W)
+      *(wu32 *)(pairs + k / 2 * N + n) = *(const wu32 *)(b + k * N + n) >> 16 | (*(const wu32 *)(b + (k + 1) * N + n) & 0xffff0000u);
+  for (int i = 0; i < M * K; i += KS_W)
+    *(wu16 *)((u16 *)left + i) = __builtin_convertvector(*(const wu32 *)(a + i) >> 16, vu16);
+  for (int m = 0; m < M; m += R)
+    for (int n = 0; n < N; n += NV * KS_W) {
+      vf32 acc[R][NV];
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+        for (int v = 0; v < NV; ++v) acc[r][v] = *(const vf32 *)(c + (m + r) * N + n + v * KS_W);
+#pragma GCC unroll 1
+      for (int k = 0; k < K / 2; ++k) {
+        vu32 row[NV];
+#pragma GCC unroll 4
+        for (int v = 0; v < NV; ++v) row[v] = *(const vu32 *)(pairs + k * N + n + v * KS_W);
+#pragma GCC unroll 16
+        for (int r = 0; r < R; ++r) {
+          vu32 x = ks_splat<vu32>(left[(m + r) * (K / 2) + k]);
+#pragma GCC unroll 4
+          for (int v = 0; v < NV; ++v) __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc[r][v]) : "v"(row[v]), "v"(x));
+        }
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+        for (int v = 0; v < NV; ++v) *(vf32 *)(c + (m + r) * N + n + v * KS_W) = acc[r][v];
+    }
+}
+#endif
+// b[C][R] = a[R][C] transposed: log2(KS_W) perfect shuffles turn KS_W rows into KS_W columns.
+template <int R, int C> static __attribute__((noinline)) void ks_transpose(const f32 *__restrict a, f32 *__restrict b) {
+  vi32 low, high;
+  for (int l = 0; l < KS_W; ++l) {
+    low[l] = l / 2 + l % 2 * KS_W;
+    high[l] = low[l] + KS_W / 2;
+  }
+  for (int r = 0; r < R; r += KS_W)
+    for (int c = 0; c < C; c += KS_W) {
+      vf32 t[KS_W];
+#pragma GCC unroll 16
+      for (int l = 0; l < KS_W; ++l) t[l] = *(const vf32 *)(a + (r + l) * C + c);
+#pragma GCC unroll 4
+      for (int round = 1; round < KS_W; round *= 2) {
+        vf32 u[KS_W];
+#pragma GCC unroll 8
+        for (int l = 0; l < KS_W / 2; ++l) {
+          u[2 * l] = __builtin_shuffle(t[l], t[l + KS_W / 2], low);
+          u[2 * l + 1] = __builtin_shuffle(t[l], t[l + KS_W / 2], high);
+        }
+#pragma GCC unroll 16
+        for (int l = 0; l < KS_W; ++l) t[l] = u[l];
+      }
+#pragma GCC unroll 16
+      for (int l = 0; l < KS_W; ++l) *(vf32 *)(b + (c + l) * R + r) = t[l];
+    }
+}
 template <int M, int N, int K, class S>
 static __attribute__((noinline)) void ks_dot_scalar(const S *__restrict a, const S *__restrict b, S *__restrict c) {
   for (int m = 0; m < M; ++m)
