@@ -22,7 +22,7 @@ from kernelsmith.errors import OperatorError
 from kernelsmith.model import ArgumentInfo, OperatorInfo, Scalar, Workload, digest
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.operators.native import execute, placed
-from kernelsmith.operators.trace import called
+from kernelsmith.operators.trace import Trace, traced
 
 ENTRY = "ModelNew"
 NEEDED = ("Model", "get_inputs", "get_init_inputs")
@@ -115,7 +115,7 @@ class Problem:
         tensors = [t for a in self._sketch() for t in (a if isinstance(a, list | tuple) else (a,))]
         return sum(t.numel() * t.element_size() for t in tensors if isinstance(t, torch.Tensor))
 
-    def ops(self) -> tuple[str, ...]:
+    def trace(self) -> Trace:
         """The aten operators of one forward pass."""
 
         state = {n: t.detach().to("meta") for n, t in self._state.items()}
@@ -125,7 +125,7 @@ class Problem:
                 return torch.func.functional_call(self.model, state, args)
 
         try:
-            return called((on_meta, self._sketch), (self.call, lambda: self.inputs(TRACE_SEED)))
+            return traced((on_meta, self._sketch), (self.call, lambda: self.inputs(TRACE_SEED)))
         except Exception as error:
             raise placed(error, self.path, "the reference raised ") from error
 
@@ -160,6 +160,7 @@ def read(
     if max_bytes is not None:
         problem, notes = _shrunk(path, text, changed, model_seed, max_bytes)
     source = _replaced(text, changed)
+    trace = problem.trace()
     info = OperatorInfo(
         name=ENTRY,
         kind="kernelbench",
@@ -170,10 +171,10 @@ def read(
         signature=f"def forward{inspect.signature(problem.module.Model.forward)}",
         arguments=problem.arguments(),
         workloads=(Workload(),),
-        ops=problem.ops(),
+        ops=trace.names,
         notes=notes,
     )
-    return LoadedOperator(info=info, function=problem.call, arguments={}, problem=problem)
+    return LoadedOperator(info=info, function=problem.call, arguments={}, problem=problem, calls=trace.calls)
 
 
 def _problem(path: Path, text: str, changed: Mapping[str, Scalar], seed: int) -> Problem:

@@ -36,6 +36,8 @@ class LoadedOperator:
     properties: Callable[..., Any] | None = None
     baseline: Callable[..., Any] | None = None
     tolerance: str | None = None
+    calls: int = 0
+    """Aten calls of one run at the smallest workload; thousands mean a Python loop over a dim."""
     problem: Problem | None = None
     """Set for KernelBench problems: how `ModelNew` is to be constructed and inputs are drawn."""
 

@@ -23,7 +23,7 @@ from kernelsmith.model import ArgumentInfo, DimInfo, OperatorInfo, Scalar, Workl
 from kernelsmith.operators.declare import Operator, ScalarSpec, TensorSpec, WorkloadSpec
 from kernelsmith.operators.expressions import Dim, Expression
 from kernelsmith.operators.loaded import LoadedOperator, number
-from kernelsmith.operators.trace import called, example
+from kernelsmith.operators.trace import Trace, example, traced
 
 MAX_DTYPE_SETS = 64
 """More combinations than this are cut, the first alternatives first."""
@@ -123,10 +123,10 @@ class _Reading:
             raise self.error("no workload", "give at least one: workloads=[workload(M=4096, N=1024)]")
         workloads = tuple(self._workload(made, w) for w in self.declared.workloads)
         info = made.info.model_copy(update={"workloads": workloads})
-        info = info.model_copy(update={"ops": self._ops(made, workloads)})
-        return replace(made, info=info)
+        trace = self._trace(made, workloads)
+        return replace(made, info=info.model_copy(update={"ops": trace.names}), calls=trace.calls)
 
-    def _ops(self, op: LoadedOperator, workloads: Sequence[Workload]) -> tuple[str, ...]:
+    def _trace(self, op: LoadedOperator, workloads: Sequence[Workload]) -> Trace:
         """The aten operators of the reference on the smallest workload; the first run of it, so it may raise."""
 
         def size(w: Workload) -> int:
@@ -134,7 +134,7 @@ class _Reading:
 
         smallest = min(workloads, key=size)
         try:
-            return called(
+            return traced(
                 (op.reference, lambda: example_arguments(op, smallest, "meta")),
                 (op.reference, lambda: example_arguments(op, smallest, "cpu")),
             )

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
+@dataclass(frozen=True)
+class Trace:
+    """What one run of a reference asked of torch."""
+
+    names: tuple[str, ...]
+    """Such as `aten._softmax`, in order of first use."""
+    calls: int
+    """How many; thousands mean a Python loop over a dim."""
+
+
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.names: dict[str, None] = {}
+        self.calls = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         self.names[str(func.overloadpacket)] = None
+        self.calls += 1
         return func(*args, **(kwargs or {}))
 
 
@@ -25,8 +38,8 @@ Attempt = tuple[Callable[..., Any], Callable[[], Sequence[Any]]]
 """A reference and what makes its arguments."""
 
 
-def called(cheap: Attempt, real: Attempt) -> tuple[str, ...]:
-    """Names such as `aten._softmax`, in order of first use.
+def traced(cheap: Attempt, real: Attempt) -> Trace:
+    """Which aten operators a reference calls.
 
     Args:
         cheap: a call on the meta device, which costs neither time nor memory; tried first.
@@ -38,12 +51,12 @@ def called(cheap: Attempt, real: Attempt) -> tuple[str, ...]:
         return _record(*real)
 
 
-def _record(function: Callable[..., Any], arguments: Callable[[], Sequence[Any]]) -> tuple[str, ...]:
+def _record(function: Callable[..., Any], arguments: Callable[[], Sequence[Any]]) -> Trace:
     made = arguments()
     recorder = _Recorder()
     with torch.random.fork_rng(devices=[]), recorder:
         function(*made)
-    return tuple(recorder.names)
+    return Trace(tuple(recorder.names), recorder.calls)
 
 
 def example(shape: tuple[int, ...], dtype: str, device: str, low: float | None, high: float | None) -> torch.Tensor:
