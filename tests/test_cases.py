@@ -1,0 +1,93 @@
+"""Real faults and honest oddities: each folder of `cases` gets the verdict it deserves, without being told the input
+that exposes it.
+
+The operator files say what a user would say: dims, dtypes, layouts, values, mutated arguments, checks. Every rule that
+tells right from wrong is the product's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kernelsmith.evaluate.evaluate import evaluate
+from kernelsmith.evaluate.room import Room
+from kernelsmith.model import Job, Level, OperatorRef, Outcome
+
+CASES = Path(__file__).parent / "cases"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The outcomes that a case may have."""
+
+    outcomes: frozenset[Outcome]
+    words: str = ""
+    """Somewhere in the message."""
+
+
+def rejected(*outcomes: Outcome, words: str = "") -> Expected:
+    return Expected(frozenset(outcomes), words)
+
+
+RIGHT = Expected(frozenset({Outcome.PASSED}))
+EXPECTED = {
+    "a01_sum_order": RIGHT,
+    "a03_negative_zero": RIGHT,
+    "a04_nan_positions_equal": RIGHT,
+    "a05_topk_tie_indices": RIGHT,
+    "a07_seeded_dropout": RIGHT,
+    "a08_fp16_overflow_to_inf": RIGHT,
+    "a10_better_than_reference": RIGHT,
+    "a11_quantise_off_by_one": RIGHT,
+    "r01_tail_store_neighbour": rejected(Outcome.OUT_OF_BOUNDS, words="past its end"),
+    "r02_max_pad_zero": rejected(Outcome.WRONG_VALUES),
+    "r05_row_stride_assumed": rejected(Outcome.WRONG_VALUES),
+    "r06_flat_index_noncontig": rejected(Outcome.WRONG_VALUES, Outcome.WRONG_SHAPE, Outcome.OUT_OF_BOUNDS),
+    "r08_persistent_trip_count": rejected(Outcome.WRONG_VALUES),
+    "r09_fp16_accumulator": rejected(Outcome.WRONG_VALUES),
+    "r10_softmax_no_max": rejected(Outcome.WRONG_VALUES),
+    "r11_nan_dropped": rejected(Outcome.WRONG_VALUES),
+    "r13_uninit_upper_triangle": rejected(Outcome.WRONG_VALUES, Outcome.UNINITIALIZED_READ),
+    "r14_dtype_promotion": rejected(Outcome.WRONG_DTYPE),
+    "r15_scatter_duplicates": rejected(Outcome.WRONG_VALUES, Outcome.RACE, Outcome.NONDETERMINISTIC),
+    "r18_init_vs_atomic": rejected(Outcome.WRONG_VALUES, Outcome.RACE, Outcome.NONDETERMINISTIC),
+    "r19_chained_spin_hang": rejected(Outcome.TIMEOUT),
+    "r21_cache_by_pointer": rejected(Outcome.WRONG_VALUES, Outcome.NOT_IN_PLAN),
+    "r23_lazy_subclass": rejected(Outcome.NOT_IN_PLAN, Outcome.WRONG_VALUES, Outcome.WRONG_DTYPE),
+    "r24_torch_fallback": rejected(Outcome.NOT_IN_PLAN),
+    "r25_input_mutation": rejected(Outcome.MUTATED_INPUT, Outcome.WRONG_VALUES),
+    "r26_patch_compare": rejected(Outcome.WRONG_VALUES, Outcome.SANDBOX_VIOLATION, Outcome.REJECTED),
+    "r28_stale_workspace": rejected(Outcome.WRONG_VALUES, Outcome.NOT_IN_PLAN),
+}
+
+
+@pytest.fixture(scope="module")
+def room():
+    opened = Room("cpu")
+    yield opened
+    opened.close()
+
+
+def test_every_case_is_judged():
+    assert {folder.name for folder in CASES.iterdir() if (folder / "op.py").exists()} == EXPECTED.keys()
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_verdict(room, name):
+    expected = EXPECTED[name]
+    verdict = evaluate(
+        Job(
+            operator=OperatorRef(path=str(CASES / name / "op.py")),
+            target="cpu",
+            source=(CASES / name / "kernel.py").read_text(),
+            level=Level.QUICK,
+            seed=11,
+            bench=False,
+        ),
+        room,
+    )
+    assert verdict.outcome in expected.outcomes, f"{verdict.outcome}: {verdict.message} {verdict.where}"
+    assert expected.words in verdict.message
