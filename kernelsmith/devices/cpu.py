@@ -6,9 +6,12 @@ through `kernelsmith.sandbox.replay.Device`; kernels are read as TTIR text and n
 
 from __future__ import annotations
 
+import mmap
 import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
+
+import torch
 
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.plan import Kernel
@@ -33,6 +36,16 @@ class CpuDevice:
             return launch.compile_ttir(kernel.ttir, fp_fusion=kernel.options.get("enable_fp_fusion") is not False)
         except CompilerMissingError as error:
             raise InfrastructureError(error.message, error.hint) from error
+
+    def reserve(self, nbytes: int) -> torch.Tensor:
+        """Fresh pages as flat uint8; raises MemoryError."""
+        if nbytes == 0:
+            return torch.empty(0, dtype=torch.uint8)
+        try:
+            pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except (OSError, OverflowError) as error:
+            raise MemoryError(f"{nbytes} bytes cannot be had: {error}") from error
+        return torch.frombuffer(pages, dtype=torch.uint8)
 
     def time(self, steps: Sequence[Callable[[], object]]) -> int:
         """Nanoseconds that the steps take, one after the other."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
+import torch
 
 from kernelsmith.errors import InfrastructureError, KernelsmithError
 from kernelsmith.model import Outcome
@@ -35,8 +35,8 @@ from kernelsmith.sandbox.messages import (
     state_regions,
 )
 from kernelsmith.sandbox.protocol import Channel, PeerGoneError
-from kernelsmith.sandbox.replay import BoundKernel, Bytes, Device, PlanError, Workspace
-from kernelsmith.sandbox.tensors import Arenas, region_bytes, use_threads, write_outputs
+from kernelsmith.sandbox.replay import BoundKernel, Device, PlanError, Workspace
+from kernelsmith.sandbox.tensors import Arenas, one_thread, region_bytes, use_threads, write_outputs
 
 _MESSAGE_CHARS = 4000
 
@@ -67,7 +67,7 @@ class Launcher:
         self._arenas = Arenas()
         self._prepared: dict[int, Workspace] = {}
         self._next = 0
-        self._flush: Bytes = np.empty(0, np.uint8)
+        self._flush = torch.empty(0, dtype=torch.uint8)
 
     def answer(self, payload: bytes, fds: Sequence[int]) -> LauncherReply:
         """Do what was asked. Raises ValueError for a request that is none, or that names a plan that is not there."""
@@ -95,7 +95,7 @@ class Launcher:
 
     def _prepare(self, plan: LaunchPlan, arenas: Sequence[Arena]) -> Prepared:
         regions = state_regions(plan)
-        state = [region_bytes(arenas[0], region).numpy().tobytes() for region in regions]
+        state = [region_bytes(arenas[0], region).clone() for region in regions]
         kernels: list[BoundKernel] = []
         builds: list[KernelBuild] = []
         for kernel in plan.kernels:
@@ -103,7 +103,7 @@ class Launcher:
             kernels.append(self._compile(kernel))
             builds.append(KernelBuild(name=kernel.name, seconds=time.perf_counter() - begin))
         plan_id = self._next
-        self._prepared[plan_id] = Workspace(plan, kernels, state)
+        self._prepared[plan_id] = Workspace(plan, kernels, state, self._device)
         self._next += 1
         return Prepared(plan_id=plan_id, kernels=tuple(builds))
 
@@ -117,25 +117,26 @@ class Launcher:
 
     def _replay(self, request: Replay, arenas: Sequence[Arena]) -> Replayed:
         workspace = self._workspace(request.plan_id)
-        inputs = [region_bytes(arenas[0], region).numpy() for region in request.inputs]
+        inputs = [region_bytes(arenas[0], region) for region in request.inputs]
         workspace.reset(inputs, request.poison)
-        workspace.run()
+        workspace.run(request.order)
         workspace.write_back(inputs)
         outputs, _ = write_outputs(workspace.outputs, arenas[1])
         return Replayed(outputs=outputs, state_intact=workspace.state_intact(), overrun=workspace.overrun())
 
     def _sample(self, request: Sample, arenas: Sequence[Arena]) -> Sampled:
         workspace = self._workspace(request.plan_id)
-        if self._flush.nbytes != request.flush_bytes:
-            self._flush = np.empty(request.flush_bytes, np.uint8)
+        if self._flush.numel() != request.flush_bytes:
+            self._flush = self._device.reserve(request.flush_bytes)
         nanoseconds: list[int] = []
         kept: list[Kept] = []
         intact, at = True, 0
         for index, regions in enumerate(request.pool):
-            inputs = [region_bytes(arenas[0], region).numpy() for region in regions]
-            workspace.reset(inputs, request.poison)
-            self._flush.fill(request.poison)
-            nanoseconds.append(workspace.time(self._device))
+            inputs = [region_bytes(arenas[0], region) for region in regions]
+            with one_thread():
+                workspace.reset(inputs, request.poison)
+                self._flush.fill_(request.poison)
+            nanoseconds.append(workspace.time())
             intact = intact and workspace.state_intact()
             if index in request.keep:
                 workspace.write_back(inputs)

@@ -8,15 +8,12 @@ launcher owns one per plan; what differs by device stands behind `Device`.
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from kernelsmith.errors import InfrastructureError
@@ -39,18 +36,14 @@ from kernelsmith.plan import (
     Step,
     View,
 )
-from kernelsmith.sandbox.messages import ALIGNMENT
-from kernelsmith.sandbox.tensors import view_of
+from kernelsmith.sandbox.messages import ALIGNMENT, Order
+from kernelsmith.sandbox.tensors import storage_bytes, view_of
 
 GUARD_BYTES = 1024
 """Before and after each buffer; a multiple of the alignment of regions."""
 
 _GUARD_BYTE = 0xA5
 _POINTERS = ("*", "!tt.ptr")
-
-
-Bytes = npt.NDArray[np.uint8]
-"""Memory as a flat array."""
 
 
 class PlanError(Exception):
@@ -74,8 +67,10 @@ class BoundKernel(Protocol):
     @property
     def arguments(self) -> tuple[str, ...]: ...
 
-    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[], object]:
-        """A call that launches it on these addresses and scalars."""
+    def bind(
+        self, grid: tuple[int, int, int], slots: Sequence[int | float], *, backwards: bool = False
+    ) -> Callable[[], object]:
+        """A call that launches it on these addresses and scalars; `backwards` as in `Order.BACKWARDS`."""
 
 
 class Device(Protocol):
@@ -84,6 +79,9 @@ class Device(Protocol):
     def compile(self, kernel: Kernel) -> BoundKernel:
         """Raises ValueError or KernelsmithError for a bad kernel, InfrastructureError for a broken machine."""
 
+    def reserve(self, nbytes: int) -> torch.Tensor:
+        """Memory that nothing else uses, as flat uint8 aligned to `ALIGNMENT`; raises MemoryError."""
+
     def time(self, steps: Sequence[Callable[[], object]]) -> int:
         """Nanoseconds that the steps take on the device, whose threads or queues are awake when the clock starts."""
 
@@ -91,108 +89,112 @@ class Device(Protocol):
 class Workspace:
     """Memory for one plan, and its steps bound to it."""
 
-    def __init__(self, plan: LaunchPlan, kernels: Sequence[BoundKernel], state: Sequence[bytes]) -> None:
+    def __init__(
+        self, plan: LaunchPlan, kernels: Sequence[BoundKernel], state: Sequence[torch.Tensor], device: Device
+    ) -> None:
         """`state` holds the contents of the plan's state buffers by index. Raises PlanError and MemoryError."""
+        _check_state(plan, state)
         self.plan = plan
-        self._state = _checked_state(plan, state)
+        self._device = device
         self._starts, total = _layout(plan.buffers)
-        self._memory = _reserve(total)
-        # Through NumPy, which uses one thread: torch's own would still spin when the clock starts.
-        self._bytes = [
-            np.frombuffer(self._memory, np.uint8, buffer.nbytes, start)
-            for start, buffer in zip(self._starts, plan.buffers, strict=True)
+        self._memory = device.reserve(total)
+        pairs = list(zip(self._starts, plan.buffers, strict=True))
+        self._bytes = [self._memory[start : start + buffer.nbytes] for start, buffer in pairs]
+        self._bands = [
+            self._memory[at : at + GUARD_BYTES]
+            for start, buffer in pairs
+            for at in (start - GUARD_BYTES, start + buffer.nbytes)
         ]
-        self._storages = [torch.from_numpy(flat).untyped_storage() for flat in self._bytes]
-        self._base = np.frombuffer(self._memory, np.uint8).ctypes.data
-        self._initial = {i: self._initial_bytes(b) for i, b in enumerate(plan.buffers)}
-        self._guard = bytes([_GUARD_BYTE]) * GUARD_BYTES
-        self._write_guards()
+        self._initial = self._initial_contents(state)
+        self._write_bands()
         with plan_faults():
-            self.outputs = [view_of(self._storages[view.buffer], view) for view in plan.outputs]
+            self.outputs = [self._tensor(view) for view in plan.outputs]
             self.steps: list[Callable[[], object]] = [self._bind(step, kernels) for step in plan.steps]
+            self._backwards = [self._bind(step, kernels, backwards=True) for step in plan.steps]
 
-    def reset(self, inputs: Sequence[Bytes], poison: int) -> None:
+    def reset(self, inputs: Sequence[torch.Tensor], poison: int) -> None:
         """Before a replay: `inputs` are new bytes of the input buffers, by index. Raises PlanError for other sizes."""
         for number, buffer in enumerate(self.plan.buffers):
             if isinstance(buffer, InputBuffer):
-                if buffer.index >= len(inputs) or inputs[buffer.index].nbytes != buffer.nbytes:
+                if buffer.index >= len(inputs) or inputs[buffer.index].numel() != buffer.nbytes:
                     raise PlanError(f"input {buffer.index} of {buffer.nbytes} bytes was recorded, another is given")
-                self._bytes[number][:] = inputs[buffer.index]
+                self._bytes[number].copy_(inputs[buffer.index])
             elif isinstance(buffer, ScratchBuffer):
-                self._bytes[number].fill(poison)
-            elif (initial := self._initial[number]) and self._contents(number) != initial:
-                self._contents(number)[:] = initial
+                self._bytes[number].fill_(poison)
+            else:
+                self._bytes[number].copy_(self._initial[number])
 
-    def run(self) -> None:
+    def run(self, order: Order = Order.DEVICE) -> None:
         """All steps once. Raises PlanError for a step that torch refuses."""
         with plan_faults():
-            for step in self.steps:
+            for step in self.steps if order is Order.DEVICE else self._backwards:
                 step()
 
-    def time(self, device: Device) -> int:
+    def time(self) -> int:
         """Nanoseconds of all steps once; raises as `run` does."""
         with plan_faults():
-            return device.time(self.steps)
+            return self._device.time(self.steps)
 
-    def write_back(self, inputs: Sequence[Bytes]) -> None:
+    def write_back(self, inputs: Sequence[torch.Tensor]) -> None:
         """After a replay: what it did to its inputs, into the given bytes."""
         for number, buffer in enumerate(self.plan.buffers):
             if isinstance(buffer, InputBuffer):
-                inputs[buffer.index][:] = self._bytes[number]
+                inputs[buffer.index].copy_(self._bytes[number])
 
     def state_intact(self) -> bool:
         """Whether every state buffer holds what it held before the call."""
-        return all(
-            self._contents(i) == self._initial[i] for i, b in enumerate(self.plan.buffers) if isinstance(b, StateBuffer)
-        )
+        numbers = [number for number, buffer in enumerate(self.plan.buffers) if isinstance(buffer, StateBuffer)]
+        return all(torch.equal(self._bytes[number], self._initial[number]) for number in numbers)
 
     def overrun(self) -> tuple[int, ...]:
         """Buffers around which bytes were written since the last look; the bands are made whole again."""
-        memory = memoryview(self._memory)
-        hurt = tuple(
-            number
-            for number, (start, buffer) in enumerate(zip(self._starts, self.plan.buffers, strict=True))
-            if memory[start - GUARD_BYTES : start] != self._guard
-            or memory[start + buffer.nbytes : start + buffer.nbytes + GUARD_BYTES] != self._guard
-        )
-        if hurt:
-            self._write_guards()
-        return hurt
+        if not self._bands:
+            return ()
+        hurt = (torch.stack(self._bands) != _GUARD_BYTE).any(1).view(-1, 2).any(1)
+        if hurt.any():
+            self._write_bands()
+        return tuple(hurt.nonzero().flatten().tolist())
 
-    def _contents(self, number: int) -> memoryview:
-        start = self._starts[number]
-        return memoryview(self._memory)[start : start + self.plan.buffers[number].nbytes]
+    def _write_bands(self) -> None:
+        for band in self._bands:
+            band.fill_(_GUARD_BYTE)
 
-    def _write_guards(self) -> None:
-        for start, buffer in zip(self._starts, self.plan.buffers, strict=True):
-            self._memory[start - GUARD_BYTES : start] = self._guard
-            self._memory[start + buffer.nbytes : start + buffer.nbytes + GUARD_BYTES] = self._guard
+    def _initial_contents(self, state: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:
+        """What state and constant buffers hold before every replay, by number of the buffer."""
+        contents = {}
+        for number, buffer in enumerate(self.plan.buffers):
+            if isinstance(buffer, StateBuffer):
+                contents[number] = state[buffer.index].to(self._memory.device, copy=True)
+            elif isinstance(buffer, ConstantBuffer):
+                data = bytearray.fromhex(buffer.data)
+                for r in buffer.relocations:
+                    struct.pack_into("=Q", data, r.at, self._address(r.buffer, r.offset))
+                contents[number] = torch.tensor(list(data), dtype=torch.uint8, device=self._memory.device)
+        return contents
 
-    def _initial_bytes(self, buffer: Buffer) -> bytes:
-        if isinstance(buffer, StateBuffer):
-            return self._state[buffer.index]
-        if not isinstance(buffer, ConstantBuffer):
-            return b""
-        data = bytearray.fromhex(buffer.data)
-        for r in buffer.relocations:
-            struct.pack_into("=Q", data, r.at, self._base + self._starts[r.buffer] + r.offset)
-        return bytes(data)
+    def _address(self, buffer: int, offset: int) -> int:
+        return self._memory.data_ptr() + self._starts[buffer] + offset
+
+    def _tensor(self, view: View) -> torch.Tensor:
+        """The view over our memory; that it stays inside of its buffer was checked when the plan was read."""
+        inside = self._starts[view.buffer] // ITEM_SIZES[view.dtype] + view.offset
+        return view_of(self._memory.untyped_storage(), view.model_copy(update={"offset": inside}))
 
     # ---------------------------------------------------------------- steps
 
-    def _bind(self, step: Step, kernels: Sequence[BoundKernel]) -> Callable[[], object]:
+    def _bind(self, step: Step, kernels: Sequence[BoundKernel], *, backwards: bool = False) -> Callable[[], object]:
         if isinstance(step, Launch):
-            return self._bind_launch(step, kernels[step.kernel], self.plan.kernels[step.kernel].name)
-        out = view_of(self._storages[step.out.buffer], step.out)
+            kernel, name = kernels[step.kernel], self.plan.kernels[step.kernel].name
+            return kernel.bind(step.grid, self._slots(step, kernel.arguments, name), backwards=backwards)
+        out = self._tensor(step.out)
         if isinstance(step, Copy):
-            return partial(out.copy_, view_of(self._storages[step.source.buffer], step.source))
+            return partial(out.copy_, self._tensor(step.source))
         return out.zero_ if _is_zero(step) else partial(out.fill_, _number(step.value))
 
-    def _bind_launch(self, launch: Launch, kernel: BoundKernel, name: str) -> Callable[[], object]:
-        if len(kernel.arguments) != len(launch.arguments):
-            raise PlanError(f"{name} takes {len(kernel.arguments)} arguments and is given {len(launch.arguments)}")
-        pairs = zip(kernel.arguments, launch.arguments, strict=True)
-        return kernel.bind(launch.grid, [self._slot(kind, argument, name) for kind, argument in pairs])
+    def _slots(self, launch: Launch, kinds: Sequence[str], name: str) -> list[int | float]:
+        if len(kinds) != len(launch.arguments):
+            raise PlanError(f"{name} takes {len(kinds)} arguments and is given {len(launch.arguments)}")
+        return [self._slot(kind, argument, name) for kind, argument in zip(kinds, launch.arguments, strict=True)]
 
     def _slot(self, kind: str, argument: Argument, name: str) -> int | float:
         if isinstance(argument, ScalarArgument):
@@ -202,13 +204,12 @@ class Workspace:
             return value
         if not kind.startswith((*_POINTERS, "i64")):
             raise PlanError(f"{name}: an address is given for a parameter of type {kind}")
-        return self._address(argument.view) if isinstance(argument, PointerArgument) else 0
-
-    def _address(self, view: View) -> int:
-        offset = view.offset * ITEM_SIZES[view.dtype]
-        if offset > self.plan.buffers[view.buffer].nbytes:
-            raise PlanError(f"an empty view begins {offset} bytes into a smaller buffer")
-        return self._base + self._starts[view.buffer] + offset
+        if not isinstance(argument, PointerArgument):
+            return 0
+        offset = argument.view.offset * ITEM_SIZES[argument.view.dtype]
+        if offset > self.plan.buffers[argument.view.buffer].nbytes:
+            raise PlanError(f"{name}: an empty view begins {offset} bytes into a smaller buffer")
+        return self._address(argument.view.buffer, offset)
 
 
 def _layout(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
@@ -217,24 +218,16 @@ def _layout(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
     for buffer in buffers:
         starts.append(at + GUARD_BYTES)
         at = starts[-1] + -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT + GUARD_BYTES
-    return starts, max(at, mmap.PAGESIZE)
+    return starts, at
 
 
-def _reserve(nbytes: int) -> mmap.mmap:
-    try:
-        return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except (OSError, OverflowError) as error:
-        raise MemoryError(f"the plan needs {nbytes} bytes: {error}") from error
-
-
-def _checked_state(plan: LaunchPlan, state: Sequence[bytes]) -> Sequence[bytes]:
+def _check_state(plan: LaunchPlan, state: Sequence[torch.Tensor]) -> None:
     for buffer in plan.buffers:
         if isinstance(buffer, StateBuffer):
-            if buffer.index >= len(state) or len(state[buffer.index]) != buffer.nbytes:
+            if buffer.index >= len(state) or state[buffer.index].numel() != buffer.nbytes:
                 raise PlanError(f"state {buffer.index} of {buffer.nbytes} bytes did not come along")
-            if digest(state[buffer.index]) != buffer.content:
+            if digest(storage_bytes(state[buffer.index].untyped_storage())) != buffer.content:
                 raise PlanError(f"state {buffer.index} is not what the plan says it is")
-    return state
 
 
 def _number(value: bool | int | str) -> bool | int | float:

@@ -7,7 +7,8 @@ in their confined process; the judge has its own side of the border.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
@@ -44,6 +45,17 @@ def dtype_name(dtype: torch.dtype) -> str:
 def use_threads() -> None:
     """Let torch use as many threads as the judge advises; forks of the zygote begin with one."""
     torch.set_num_threads(int(os.environ.get("KERNELSMITH_THREADS", "1")))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch works alone meanwhile. Its other threads spin for a while after they were used, in the way of a clock."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class Arenas:

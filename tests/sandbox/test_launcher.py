@@ -348,6 +348,9 @@ class OutOfOrder:
     def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[], object]:
         return self.launch
 
+    def reserve(self, nbytes: int) -> torch.Tensor:
+        return torch.empty(nbytes, dtype=torch.uint8)
+
     def launch(self) -> None:
         raise InfrastructureError("no memory for the kernel's scratch space")
 
