@@ -23,6 +23,7 @@ Descriptors of the same arena may be sent again and again; it is mapped once.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter, model_validator
@@ -328,6 +329,16 @@ class Forgotten(Frozen):
     kind: Literal["forgotten"] = "forgotten"
 
 
+class Order(StrEnum):
+    """In which order the program instances of a launch run."""
+
+    DEVICE = "device"
+    """As the device does it, several at once."""
+    BACKWARDS = "backwards"
+    """One after the other, the last one first: allowed by Triton, and what a kernel that counts on the first program
+    running first does not survive. Like DEVICE where a device offers no choice."""
+
+
 class Replay(Frozen):
     """Run a plan once on the given inputs. Scratch and outputs hold `poison` in every byte before."""
 
@@ -336,6 +347,7 @@ class Replay(Frozen):
     inputs: tuple[Region, ...]
     """Storage of the plan's input buffers, by their `index`; the whole region is written back afterwards."""
     poison: int = Field(default=0xFF, ge=0, le=255)
+    order: Order = Order.DEVICE
 
 
 class Replayed(Frozen):

@@ -96,6 +96,7 @@ class Workspace:
         _check_state(plan, state)
         self.plan = plan
         self._device = device
+        self._kernels = kernels
         self._starts, total = _layout(plan.buffers)
         self._memory = device.reserve(total)
         pairs = list(zip(self._starts, plan.buffers, strict=True))
@@ -109,8 +110,7 @@ class Workspace:
         self._write_bands()
         with plan_faults():
             self.outputs = [self._tensor(view) for view in plan.outputs]
-            self.steps: list[Callable[[], object]] = [self._bind(step, kernels) for step in plan.steps]
-            self._backwards = [self._bind(step, kernels, backwards=True) for step in plan.steps]
+            self.steps: list[Callable[[], object]] = [self._bind(step) for step in plan.steps]
 
     def reset(self, inputs: Sequence[torch.Tensor], poison: int) -> None:
         """Before a replay: `inputs` are new bytes of the input buffers, by index. Raises PlanError for other sizes."""
@@ -127,7 +127,7 @@ class Workspace:
     def run(self, order: Order = Order.DEVICE) -> None:
         """All steps once. Raises PlanError for a step that torch refuses."""
         with plan_faults():
-            for step in self.steps if order is Order.DEVICE else self._backwards:
+            for step in self.steps if order is Order.DEVICE else self._backwards():
                 step()
 
     def time(self) -> int:
@@ -182,9 +182,12 @@ class Workspace:
 
     # ---------------------------------------------------------------- steps
 
-    def _bind(self, step: Step, kernels: Sequence[BoundKernel], *, backwards: bool = False) -> Callable[[], object]:
+    def _backwards(self) -> list[Callable[[], object]]:
+        return [self._bind(step, backwards=True) for step in self.plan.steps]
+
+    def _bind(self, step: Step, *, backwards: bool = False) -> Callable[[], object]:
         if isinstance(step, Launch):
-            kernel, name = kernels[step.kernel], self.plan.kernels[step.kernel].name
+            kernel, name = self._kernels[step.kernel], self.plan.kernels[step.kernel].name
             return kernel.bind(step.grid, self._slots(step, kernel.arguments, name), backwards=backwards)
         out = self._tensor(step.out)
         if isinstance(step, Copy):

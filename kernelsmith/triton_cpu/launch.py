@@ -66,8 +66,11 @@ class Kernel:
         """Runs the grid to its end. A slot holds an address or a scalar; a grid with a zero runs nothing."""
         self.bind(grid, slots)()
 
-    def bind(self, grid: Grid, slots: Sequence[int | float]) -> Callable[[], object]:
-        """Packs everything once; each call of the result runs the grid. Memory behind addresses must outlive it."""
+    def bind(self, grid: Grid, slots: Sequence[int | float], *, backwards: bool = False) -> Callable[[], object]:
+        """Packs everything once; each call of the result runs the grid. Memory behind addresses must outlive it.
+
+        With `backwards` the program instances run one after the other, the last one first.
+        """
         if len(slots) != len(self.arguments):
             raise UsageError(
                 f"kernel {self.name} takes {len(self.arguments)} arguments ({', '.join(self.arguments)}), "
@@ -75,7 +78,7 @@ class Kernel:
             )
         packed = b"".join(map(pack_slot, self.arguments, slots))
         request = pool.header(self.entry, grid, self.scratch_bytes) + packed
-        return functools.partial(pool.load(), request)
+        return functools.partial(pool.load(backwards=backwards), request)
 
 
 @dataclass(frozen=True)

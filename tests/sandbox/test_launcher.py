@@ -345,7 +345,9 @@ class OutOfOrder:
             raise InfrastructureError("no C++ compiler was found", "install one")
         return self
 
-    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[], object]:
+    def bind(
+        self, grid: tuple[int, int, int], slots: Sequence[int | float], *, backwards: bool = False
+    ) -> Callable[[], object]:
         return self.launch
 
     def reserve(self, nbytes: int) -> torch.Tensor:

@@ -187,13 +187,29 @@ static int run_on_pool(Pool *p, const Request *r, long total, int threads) {
     return p->next >= total ? kDone : status;
 }
 
+// False where the grid is too large; `total` is 0 for a grid that runs nothing.
+static bool count_programs(const Request *r, long *total) {
+    *total = 0;
+    if (r->grid[0] <= 0 || r->grid[1] <= 0 || r->grid[2] <= 0) return true;
+    return !__builtin_mul_overflow((long)r->grid[0] * r->grid[1], (long)r->grid[2], total) && *total <= 1L << 62;
+}
+
+// Runs the program instances one after the other, the last one first: an order that no device rules out.
+extern "C" int kernelsmith_launch_backwards(const Request *r) {
+    long total;
+    if (!count_programs(r, &total)) return kGridTooLarge;
+    char *memory = reserve_scratch(r->scratch_bytes);
+    if (r->scratch_bytes && !memory) return kNoMemory;
+    for (long i = total - 1; i >= 0; i--) r->run(i, i + 1, r->grid, r->args, memory);
+    return kDone;
+}
+
 // Runs the whole grid and returns when it is done. Callable from any thread: while one launch owns the pool, another
 // runs on its caller alone.
 extern "C" int kernelsmith_launch(const Request *r) {
     long total;
-    if (r->grid[0] <= 0 || r->grid[1] <= 0 || r->grid[2] <= 0) return kDone;
-    if (__builtin_mul_overflow((long)r->grid[0] * r->grid[1], (long)r->grid[2], &total) || total > 1L << 62)
-        return kGridTooLarge;
+    if (!count_programs(r, &total)) return kGridTooLarge;
+    if (total == 0) return kDone;
     Pool *p = pool;
     if (!wiped_on_fork && p->owner != getpid()) {
         memset((void *)p, 0, sizeof *p);
