@@ -177,7 +177,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Value]:
     for name in Settings.model_fields:
         text = environ.get(PREFIX + name.upper())
         if text:
-            found[name] = tuple(text.split(",")) if name == "model" else text
+            found[name] = tuple(text.splitlines()) if name == "model" else text
     return found
 
 

@@ -28,6 +28,7 @@ from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verd
 from kernelsmith.store import Store
 
 NOTHING = Usage()
+CUT = "the reply was cut off before its end: answer shorter"
 
 
 class Ledger:
@@ -89,9 +90,14 @@ class Ledger:
         return budget.allowance(self.run.spec.budget, self.spent, self.best_evaluation)
 
     @property
-    def search_is_over(self) -> bool:
-        """No time is left but the winner's share."""
-        return budget.search_seconds(self.run.spec.budget, self.spent, self.best_evaluation) == 0
+    def seconds_left(self) -> float | None:
+        """Until the limit, the winner's share included; None without a limit."""
+        limit = self.run.spec.budget.max_seconds
+        return None if limit is None else max(0.0, limit - self.seconds)
+
+    @property
+    def time_is_over(self) -> bool:
+        return self.seconds_left == 0
 
     def to_mend(self) -> TrialRecord | None:
         return to_mend(self.trials, self.calls.values())
@@ -141,14 +147,14 @@ class Ledger:
     def add_unparsed(self, number: int, reason: str) -> TrialRecord:
         """A reply without a kernel: paid for, recorded, judged on the spot."""
         call = self.calls[number]
-        if not call.complete:
-            reason += "; the reply was cut at its length limit, so answer shorter"
         candidate = Candidate(source="", origin=call.model, parents=call.parents)
         self.add(TrialRecord(number=number, candidate=candidate, repairs=call.repairs))
         evaluation = Evaluation(outcome=Outcome.NO_CODE, stage=Stage.PARSE, message=reason)
         return self.judged(number, Level.QUICK, evaluation)
 
     def judged(self, number: int, level: Level, evaluation: Evaluation, repeats: int | None = None) -> TrialRecord:
+        if number in self.calls and not self.calls[number].complete and evaluation.outcome is not Outcome.PASSED:
+            evaluation = evaluation.model_copy(update={"message": f"{evaluation.message}; {CUT}"})
         verdict = Verdict(level=level, seed=self.seed(number, level), evaluation=evaluation)
         trial = self.trials[number].model_copy(update={"verdict": verdict, "repeats": repeats})
         self.store.add_verdict(self.run, trial, self.seconds)

@@ -61,8 +61,11 @@ class _Limits(TypedDict, total=False):
     seconds: float
 
 
-WINNER_LIMITS: _Limits = {"bench_seconds": 20.0, "seconds": 600.0}
-"""The winner's measurement is longer than the search's, and its full check has time for every case."""
+WINNER_BENCH_SECONDS = 20.0
+LEAST_BENCH_SECONDS = 8.0
+"""What the search gives every candidate."""
+WINNER_SECONDS = 600.0
+"""Wall limit of a full check."""
 MOST_RECHECKS = 8
 INFRASTRUCTURE_PAUSE = 0.5
 """Seconds, times the number of failures so far."""
@@ -193,8 +196,8 @@ class _Loop:
 
     def begin(self, stop: StopReason | None) -> bool:
         """Start one flight or settle one repeat; False when there is nothing to begin."""
-        number = None if stop in (StopReason.INTERRUPTED, StopReason.GOAL) else self.next_unjudged()
-        if number is not None and not self.ledger.search_is_over:
+        number = self.next_unjudged() if self.may_judge(stop) else None
+        if number is not None:
             self.unjudged.remove(number)
             self.judge(number, Level.QUICK)
             return True
@@ -205,6 +208,12 @@ class _Loop:
             return False
         self.ask(proposer)
         return True
+
+    def may_judge(self, stop: StopReason | None) -> bool:
+        """Replies that came in time are judged; late ones only while there is nothing else to show for the run."""
+        if stop is StopReason.TIME:
+            return self.ledger.best is None and not self.ledger.time_is_over
+        return stop not in (StopReason.INTERRUPTED, StopReason.GOAL)
 
     def start_is_unjudged(self) -> bool:
         """Nobody is asked before the user's own kernel can be shown with its times."""
@@ -263,9 +272,15 @@ class _Loop:
             source=trial.candidate.source,
             level=level,
             seed=self.ledger.seed(number, level),
-            **(WINNER_LIMITS if level is Level.FULL else {}),
+            **(self.winner_limits() if level is Level.FULL else {}),
         )
         self.flights.start(_Judging(number, level), lambda: _patiently(lambda: self.tools.executor.evaluate(job)))
+
+    def winner_limits(self) -> _Limits:
+        """The winner's measurement is longer than the search's where the time allows it."""
+        left = self.ledger.seconds_left
+        longest = WINNER_BENCH_SECONDS if left is None else min(WINNER_BENCH_SECONDS, left / 2)
+        return {"bench_seconds": max(longest, LEAST_BENCH_SECONDS), "seconds": WINNER_SECONDS}
 
     # ------------------------------------------------------------ landing
 
