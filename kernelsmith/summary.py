@@ -10,7 +10,7 @@ from typing import Literal
 
 from kernelsmith.budget import goal_met
 from kernelsmith.ledger import Ledger
-from kernelsmith.model import Level, Spent, StopReason, Timing
+from kernelsmith.model import Level, OperatorRef, Spent, StopReason, Timing
 from kernelsmith.records import TrialJudged, TuneResult, TuneStarted, Winner
 from kernelsmith.runs import Folder, Run, TrialRecord
 from kernelsmith.store import Store
@@ -110,6 +110,15 @@ def _exit_code(
         return 2
     faster = winner is not None and winner.evaluation is not None and winner.evaluation.faster
     return 0 if faster and met is not False else 1
+
+
+def check_command(kernel: str, operator: OperatorRef, target: str) -> str:
+    """A command line that judges a kernel again."""
+    words = ["kernelsmith", "check", kernel, "--op", operator.path, "--device", target]
+    for name, value in operator.overrides.items():
+        words += ["--set", f"{name}={value}"]
+    words += ["--max-bytes", str(operator.max_bytes)] if operator.max_bytes is not None else []
+    return shlex.join(words)
 
 
 def next_command(run: Run, store: Store, *, won: bool) -> str:

@@ -27,6 +27,7 @@ from kernelsmith.model import (
     Evaluation,
     Job,
     Level,
+    Outcome,
     Prompt,
     Reply,
     Seed,
@@ -47,7 +48,7 @@ from kernelsmith.records import (
 from kernelsmith.rotation import Rotation
 from kernelsmith.runs import Call, CallStatus, Run, RunSpec, RunStatus, TrialRecord
 from kernelsmith.store import Store
-from kernelsmith.summary import judged_record, result_record, started_record
+from kernelsmith.summary import check_command, judged_record, result_record, started_record
 
 T = TypeVar("T")
 
@@ -332,6 +333,11 @@ class _Loop:
         self.unjudged.append(number)
 
     def settle(self, number: int, level: Level, evaluation: Evaluation, repeats: int | None = None) -> None:
+        if evaluation.outcome is not Outcome.PASSED:
+            # without the seed: the file is read by agents too, and another seed nearly always shows the same
+            kernel = str(self.folder.kernel(number))
+            again = check_command(kernel, self.spec.operator, self.spec.target) + f" --level {level.value}"
+            evaluation = evaluation.model_copy(update={"reproduce": again})
         self.tools.emit(self.judged(self.ledger.judged(number, level, evaluation, repeats)))
 
     def judged(self, trial: TrialRecord) -> TrialJudged:

@@ -66,6 +66,8 @@ def test_winner_is_the_fastest_after_a_full_check_and_a_longer_measurement(store
     assert len({job.seed for job in bench.executor.jobs}) == 4, "every evaluation has a seed of its own"
     assert "# faster 2.0" in Path(result.winner.kernel).read_text()
     assert result.outcomes == {"passed": 2, "wrong_values": 1}
+    failed = store.trials(store.find(result.run))[2].evaluation
+    assert failed is not None and failed.reproduce.endswith("003/kernel.py --op /op.py --device fake --level quick")
     assert result.spent.usage.usd == Decimal("0.03")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -89,6 +88,7 @@ def _judge(
     from kernelsmith.model import Job
     from kernelsmith.records import KernelReport
     from kernelsmith.session import executor_for, read_text
+    from kernelsmith.summary import check_command
 
     sources = {str(path): read_text(path, "kernel") for path in kernels}
     seed = secrets.randbits(31) if seed is None else seed
@@ -99,18 +99,11 @@ def _judge(
             if level == "full":
                 job = job.model_copy(update={"seconds": FULL_SECONDS})
             report = KernelReport.of(path, executor.evaluate(job))
-            again = _reproduce(path, ref, target.name, level, seed)
-            reports.append(report if report.outcome == "passed" else report.model_copy(update={"reproduce": again}))
+            if report.outcome != "passed":
+                again = check_command(path, ref, target.name) + f" --level {level.value} --seed {seed}"
+                report = report.model_copy(update={"reproduce": again})
+            reports.append(report)
     return tuple(reports)
-
-
-def _reproduce(kernel: str, ref: OperatorRef, target: str, level: Level, seed: int) -> str:
-    """A command line that shows the same verdict."""
-    words = ["kernelsmith", "check", kernel, "--op", ref.path, "--device", target]
-    for name, value in ref.overrides.items():
-        words += ["--set", f"{name}={value}"]
-    words += ["--max-bytes", str(ref.max_bytes)] if ref.max_bytes is not None else []
-    return shlex.join([*words, "--level", level.value, "--seed", str(seed)])
 
 
 def _fast_enough(report: KernelReport, least: float | None) -> bool:
