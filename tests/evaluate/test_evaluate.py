@@ -98,11 +98,16 @@ FAULTY = {
         Outcome.NOT_IN_PLAN,
         "aten.",
     ),
-    "other dtype": (RIGHT + HOST.replace("empty_like(x)", "empty_like(x, dtype=torch.float64)"), Outcome.WRONG_DTYPE, "float64"),
+    "other dtype": (
+        RIGHT + HOST.replace("empty_like(x)", "empty_like(x, dtype=torch.float64)"),
+        Outcome.WRONG_DTYPE,
+        "float64",
+    ),
     "other shape": (RIGHT + HOST.replace("return z", "return z[:-1]"), Outcome.WRONG_SHAPE, "shape"),
     "returns nothing": (RIGHT + HOST.replace("return z", "return None"), Outcome.WRONG_SHAPE, "returned 0"),
     "writes its input": (
-        RIGHT.replace("tl.store(z + offsets,", "tl.store(x + offsets, a * 2, mask=mask)\n    tl.store(z + offsets,") + HOST,
+        RIGHT.replace("tl.store(z + offsets,", "tl.store(x + offsets, a * 2, mask=mask)\n    tl.store(z + offsets,")
+        + HOST,
         Outcome.MUTATED_INPUT,
         "x was changed",
     ),
@@ -114,8 +119,7 @@ FAULTY = {
     "host eats memory": (RIGHT + host("hoard = [bytearray(1 << 28) for _ in range(100)]"), Outcome.MEMORY, "memory"),
     "host floods its output": (RIGHT + host("while True: print('x' * 65536)"), Outcome.SANDBOX_VIOLATION, "log"),
     "plan by contents": (
-        RIGHT
-        + HOST.replace("    kernel[", "    if float(x.sum()) > 0:\n        z.zero_()\n    kernel["),
+        RIGHT + HOST.replace("    kernel[", "    if float(x.sum()) > 0:\n        z.zero_()\n    kernel["),
         Outcome.NOT_IN_PLAN,
         "aten.sum",
     ),
@@ -124,7 +128,7 @@ FAULTY = {
         Outcome.WRONG_VALUES,
         "",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FAULTY)
