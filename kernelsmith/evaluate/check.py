@@ -4,26 +4,30 @@ candidate's Python never saw.
 For each case the host function is called on different contents in the same memory; every call's outputs, inputs and
 neighbouring bytes are compared with the truth, and the plans of two calls in a row must be the same text (the first
 call may differ: it may make a workspace). The plan is then replayed by the launcher, which holds no candidate Python,
-on yet other contents; what the replay leaves behind is what counts. Raises CandidateFailure at the first thing wrong.
+on yet other contents and, where the grid is small, with its programs in an unusual order; what the replay leaves behind
+is what counts. Raises CandidateFailure at the first thing wrong.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from kernelsmith.evaluate import transport
 from kernelsmith.evaluate.compare import Finding, compare, untouched
-from kernelsmith.evaluate.inputs import Case
+from kernelsmith.evaluate.inputs import CallInputs, Case
+from kernelsmith.evaluate.properties import violated
 from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
 from kernelsmith.evaluate.truths import Known, Truths
 from kernelsmith.model import Outcome, Stage, digest
 from kernelsmith.operators.load import LoadedOperator
-from kernelsmith.plan import LaunchPlan
-from kernelsmith.sandbox.messages import Called, Choice, OutputTensor
+from kernelsmith.plan import Launch, LaunchPlan
+from kernelsmith.sandbox.messages import Called, Choice, Order, Replay
 
 CALLS = 3
 """Real calls per case, each on new contents: two whose plans must agree, after one that may set things up."""
@@ -31,6 +35,11 @@ FIRST_CALL_SECONDS = 60.0
 """A first call compiles; one more second per further kernel is never near this."""
 POISONS = (0xFF, 0x00)
 """Fresh memory before a replay holds NaN, or zeros; alternating, so that neither is what a kernel may rely on."""
+MOST_BACKWARDS = 4096
+"""Program instances up to which a plan is replayed one by one, the last first."""
+BACKWARDS_SECONDS = 10.0
+"""What such a replay may take beyond MULTIPLE times a real call; small cases take milliseconds unless they hang."""
+MULTIPLE = 20.0
 
 
 @dataclass(frozen=True)
@@ -64,11 +73,20 @@ class Checker:
         self._seed = seed
         self._deadline = deadline
         self.compile_seconds = 0.0
-        self.calls = 0
+        self._poisons = itertools.cycle(POISONS)
+        self._call_seconds = 0.0
 
     def known(self, case: Case, content: int) -> Known:
         """Inputs and truth of a case's content number `content`; the last of CALLS + 1 is kept for the replay."""
         return self._truths.get(self._operator, case, self.content_seed(content))
+
+    def altered(self, case: Case, content: int) -> Known:
+        """That content with a few elements replaced; a KernelBench problem's inputs, whose elements may belong
+        together in ways it cannot say, are replaced whole."""
+        if self._operator.problem is not None:
+            return self.known(case, content + 1)
+        seed, other = self.content_seed(content), self.content_seed(content + 1)
+        return self._truths.get(self._operator, case, seed, altered_by=other)
 
     def content_seed(self, content: int) -> int:
         """The seed of a content number; the baseline process draws the same inputs from it."""
@@ -78,26 +96,18 @@ class Checker:
         """Check one case whole; with `keep` the plan stays in the launcher."""
         try:
             proven = self._prepare(case, self._real_calls(case, tuple(choices)))
-            try:
-                self.replay(proven, CALLS, poison=POISONS[self.calls % 2])
-            finally:
-                if not keep:
-                    self._launcher.forget(proven.plan_id)
+            self._replay(proven)
+            if not keep:
+                self._launcher.forget(proven.plan_id)
         except CandidateFailure as failure:
             raise failure.at(case.where()) from None
         return proven
 
     def variant(self, case: Case, choices: Sequence[Choice]) -> Proven:
         """Record and build a case under other configurations, without judging it: enough to time it. Stays prepared."""
-        known = self.known(case, 0)
-        packed = transport.packed(known.inputs)
-        desk = self._candidate.desk
-        inputs, outputs = desk.inputs(packed.end), desk.outputs(transport.room_for(known.returned))
-        transport.write(known.inputs, inputs, packed.regions)
         try:
-            called = self._candidate.call(
-                packed.arguments, inputs, outputs, choices=tuple(choices), record=True, seconds=self.remaining()
-            )
+            known = self.known(case, 0)
+            called, _, _ = self._called(known.inputs, known.returned, tuple(choices), record=True)
             return self._prepare(case, called)
         except CandidateFailure as failure:
             raise failure.at(case.where()) from None
@@ -107,11 +117,32 @@ class Checker:
         self._launcher.forget(proven.plan_id)
 
     def again(self, case: Case, choices: Sequence[Choice] = ()) -> None:
-        """One more real call, unrecorded and on new contents: after other shapes, and with nobody watching."""
+        """Two more real calls, unrecorded: after other shapes, with nobody watching, and the second on nearly the same
+        contents as the first, so that an answer that was kept is a wrong one."""
         try:
             self._real_call(case, CALLS + 1, tuple(choices), record=False)
+            self._real_call(case, CALLS + 1, tuple(choices), record=False, altered=True)
         except CandidateFailure as failure:
-            raise failure.at(case.where(call=CALLS)) from None
+            raise failure.at(case.where(call=CALLS + 1)) from None
+
+    def properties(self, case: Case) -> None:
+        """What the operator says of several calls together, if it does."""
+        if self._operator.properties is None:
+            return
+        known = self.known(case, CALLS + 1)
+
+        def answer(inputs: CallInputs) -> tuple[object, list[torch.Tensor]]:
+            called, returned, after = self._called(inputs, known.returned, (), record=False)
+            if finding := untouched(self._operator, inputs, after):
+                raise _refused(finding, case, call=CALLS + 1, replay=False)
+            return (returned[0] if called.structure.kind == "tensor" else tuple(returned)), after
+
+        try:
+            finding = violated(self._operator, known.inputs, answer)
+        except CandidateFailure as failure:
+            raise failure.at(case.where(call=CALLS + 1)) from None
+        if finding is not None:
+            raise _refused(finding, case, call=CALLS + 1, replay=False)
 
     def judged(self, known: Known, returned: list[torch.Tensor], after: list[torch.Tensor]) -> Finding | None:
         """What is wrong with an answer: values first, then inputs and neighbouring bytes."""
@@ -140,21 +171,33 @@ class Checker:
             stage=Stage.RECORD,
         )
 
-    def _real_call(self, case: Case, content: int, choices: tuple[Choice, ...], *, record: bool) -> Called:
-        known = self.known(case, content)
-        packed = transport.packed(known.inputs)
-        desk = self._candidate.desk
-        inputs, outputs = desk.inputs(packed.end), desk.outputs(transport.room_for(known.returned))
-        transport.write(known.inputs, inputs, packed.regions)
-        called = self._candidate.call(
-            packed.arguments, inputs, outputs, choices=choices, record=record, seconds=self.remaining()
-        )
-        self.calls += 1
-        after = transport.storages(inputs, packed.regions)
-        finding = self.judged(known, transport.outputs(outputs, called.outputs), after)
+    def _real_call(
+        self, case: Case, content: int, choices: tuple[Choice, ...], *, record: bool, altered: bool = False
+    ) -> Called:
+        known = self.altered(case, content) if altered else self.known(case, content)
+        called, returned, after = self._called(known.inputs, known.returned, choices, record=record)
+        finding = self.judged(known, returned, after)
+        if finding is not None and altered:
+            finding = replace(finding, message=f"called again on nearly the same contents: {finding.message}")
         if finding is not None:
             raise _refused(finding, case, call=content, replay=False)
         return called
+
+    def _called(
+        self, inputs: CallInputs, returns: Sequence[torch.Tensor], choices: tuple[Choice, ...], *, record: bool
+    ) -> tuple[Called, list[torch.Tensor], list[torch.Tensor]]:
+        """One real call, with room for tensors like `returns`: the reply, the returned tensors, and the storages of the
+        inputs as they are afterwards."""
+        packed = transport.packed(inputs)
+        desk = self._candidate.desk
+        given, outputs = desk.inputs(packed.end), desk.outputs(transport.room_for(returns))
+        transport.write(inputs, given, packed.regions)
+        begin = time.monotonic()
+        called = self._candidate.call(
+            packed.arguments, given, outputs, choices=choices, record=record, seconds=self.remaining()
+        )
+        self._call_seconds = time.monotonic() - begin
+        return called, transport.outputs(outputs, called.outputs), transport.storages(given, packed.regions)
 
     def _prepare(self, case: Case, called: Called) -> Proven:
         assert called.plan is not None
@@ -167,35 +210,59 @@ class Checker:
         self.compile_seconds += sum(kernel.seconds for kernel in prepared.kernels)
         return Proven(case, called.plan, prepared.plan_id, called.choices)
 
-    def replay(self, proven: Proven, content: int, *, poison: int) -> tuple[OutputTensor, ...]:
-        """Replay on a content and compare everything."""
-        known = self.known(proven.case, content)
+    def _replay(self, proven: Proven) -> None:
+        """Replay on contents of its own and compare everything; small grids backwards."""
+        poison = next(self._poisons)
+        if proven.case.workload is not None or not 1 < _programs(proven.plan) <= MOST_BACKWARDS:
+            failure = self._replayed(proven, poison, Order.DEVICE, self.remaining())
+        else:
+            failure = self._backwards(proven, poison)
+        if failure is not None:
+            raise failure
+
+    def _backwards(self, proven: Proven, poison: int) -> CandidateFailure | None:
+        """What is wrong with a replay whose programs run one by one, the last first; said if it is due to the order."""
+        seconds = self.remaining(BACKWARDS_SECONDS + MULTIPLE * self._call_seconds)
+        try:
+            failure = self._replayed(proven, poison, Order.BACKWARDS, seconds)
+        except CandidateFailure as ended:
+            if ended.outcome is Outcome.TIMEOUT:
+                ended.message = (
+                    "a kernel hangs if its programs run one by one, the last one first: it depends on the order in "
+                    f"which programs run, which is not promised (no end after {seconds:.0f} s)"
+                )
+            raise
+        if failure is None or self._replayed(proven, poison, Order.DEVICE, self.remaining()) is not None:
+            return failure
+        failure.outcome = Outcome.RACE
+        failure.message = (
+            "the answer depends on the order in which programs run, which is not promised; "
+            f"one by one, the last one first: {failure.message}"
+        )
+        return failure
+
+    def _replayed(self, proven: Proven, poison: int, order: Order, seconds: float) -> CandidateFailure | None:
+        known = self.known(proven.case, CALLS)
         packed = transport.packed(known.inputs)
         desk = self._launcher.desk
         inputs, outputs = desk.inputs(packed.end), desk.outputs(transport.room_for(known.returned))
         transport.write(known.inputs, inputs, packed.regions)
-        replayed = self._launcher.replay(
-            proven.plan_id, packed.regions, inputs, outputs, poison=poison, seconds=self.remaining()
-        )
+        request = Replay(plan_id=proven.plan_id, inputs=packed.regions, poison=poison, order=order)
+        replayed = self._launcher.replay(request, inputs, outputs, seconds=seconds)
         after = transport.storages(inputs, packed.regions)
         finding = self.judged(known, transport.outputs(outputs, replayed.outputs), after)
-        if finding is not None:
-            raise _refused(finding, proven.case, call=0, replay=True)
-        if replayed.overrun:
-            raise CandidateFailure(
-                Outcome.OUT_OF_BOUNDS,
-                "a kernel writes beside a tensor that the host function allocated",
-                stage=Stage.CHECK,
-                where=proven.case.where(replay=True),
-            )
-        if not replayed.state_intact:
-            raise CandidateFailure(
-                Outcome.NOT_IN_PLAN,
-                "memory kept between calls does not end as it began: later calls would depend on earlier ones",
-                stage=Stage.CHECK,
-                where=proven.case.where(replay=True),
-            )
-        return replayed.outputs
+        if finding is None and replayed.overrun:
+            message = "a kernel writes beside a tensor that the host function allocated"
+            finding = Finding(Outcome.OUT_OF_BOUNDS, message)
+        if finding is None and not replayed.state_intact:
+            message = "memory kept between calls does not end as it began: later calls would depend on earlier ones"
+            finding = Finding(Outcome.NOT_IN_PLAN, message)
+        return None if finding is None else _refused(finding, proven.case, call=0, replay=True)
+
+
+def _programs(plan: LaunchPlan) -> int:
+    """Program instances of the plan's largest launch."""
+    return max((math.prod(step.grid) for step in plan.steps if isinstance(step, Launch)), default=0)
 
 
 def _refused(finding: Finding, case: Case, *, call: int, replay: bool) -> CandidateFailure:

@@ -15,7 +15,7 @@ from kernelsmith.evaluate import transport
 from kernelsmith.evaluate.bench import POOL, Bench
 from kernelsmith.evaluate.check import Checker, Proven
 from kernelsmith.evaluate.configs import Dispatch, Vector, choose
-from kernelsmith.evaluate.explore import cases, workload_cases
+from kernelsmith.evaluate.explore import cases, sequence, workload_cases
 from kernelsmith.evaluate.inputs import Case
 from kernelsmith.evaluate.room import MODEL_SEED, Room
 from kernelsmith.evaluate.screen import screen
@@ -139,8 +139,10 @@ class _Evaluating:
                     status=RegionStatus.SAMPLED,
                 )
             )
-        for case in ordered[:2] + ordered[-1:]:
+        for case in [*sequence(self.operator), *ordered[-1:]]:
             self.checker.again(case)
+        for case in ordered[:2] + ordered[-1:]:
+            self.checker.properties(case)
         return checked
 
     def bench(self, tunables: Sequence[Tunable]) -> tuple[tuple[Timing, ...], Dispatch]:

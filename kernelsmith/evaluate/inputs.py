@@ -14,7 +14,7 @@ import torch
 
 from kernelsmith.evaluate.contents import TensorRequest, Values, fill
 from kernelsmith.model import Frozen, Scalar, Where, Workload, digest
-from kernelsmith.operators.declare import Layout, TensorSpec
+from kernelsmith.operators.declare import Layout, TensorSpec, Word
 from kernelsmith.operators.loaded import LoadedOperator, number
 from kernelsmith.plan import View
 
@@ -193,6 +193,40 @@ def _tensor(
     )
     data = fill(request, kind, generator)
     return lay_out(data.expand(shape) if drawn_shape != shape else data, layout, buffer)
+
+
+ALTERED = 1 / 32
+"""Share of the elements that `altered` replaces."""
+
+
+def altered(op: LoadedOperator, inputs: CallInputs, other: CallInputs) -> CallInputs:
+    """`inputs` with a few elements of each tensor taken from `other`, another content of the same case.
+
+    A cache that knows its input by address and a few elements takes it for the same. Tensors whose elements belong
+    together (sorted, distinct, offsets) and those a plan may depend on stay as they are.
+    """
+    together = {Word.SORTED, Word.DISTINCT, Word.OFFSETS}
+    generator = torch.Generator().manual_seed(inputs.nbytes)
+
+    def mixed(name: str, one: TensorValue, two: TensorValue) -> TensorValue:
+        spec = op.arguments[name]
+        assert isinstance(spec, TensorSpec)
+        if spec.words & together or name in op.plan_relevant or not one.view.numel:
+            return one
+        taken = torch.rand(one.view.shape, generator=generator) < ALTERED
+        taken.view(-1)[one.view.numel // 2] = True
+        data = torch.where(taken, two.fresh(), one.fresh())
+        return lay_out(data, Layout(inputs.case.layouts.get(name, Layout.CONTIGUOUS)), one.view.buffer)
+
+    values: list[Value] = []
+    for name, one, two in zip(inputs.names, inputs.values, other.values, strict=True):
+        if isinstance(one, TensorValue) and isinstance(two, TensorValue):
+            values.append(mixed(name, one, two))
+        elif isinstance(one, ListValue) and isinstance(two, ListValue):
+            values.append(ListValue(tuple(mixed(name, a, b) for a, b in zip(one.items, two.items, strict=True))))
+        else:
+            values.append(one)
+    return CallInputs(inputs.case, inputs.names, tuple(values))
 
 
 def strides_of(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:

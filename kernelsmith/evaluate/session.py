@@ -31,7 +31,6 @@ from kernelsmith.sandbox.messages import (
     Loaded,
     Prepare,
     Prepared,
-    Region,
     Repeat,
     Repeated,
     Replay,
@@ -219,10 +218,7 @@ class LauncherSession(_Session):
     def forget(self, plan_id: int) -> None:
         self._exchange_any(Forget(plan_id=plan_id), [], 30.0, Stage.COMPILE)
 
-    def replay(
-        self, plan_id: int, regions: Sequence[Region], inputs: Arena, outputs: Arena, *, poison: int, seconds: float
-    ) -> Replayed:
-        request = Replay(plan_id=plan_id, inputs=tuple(regions), poison=poison)
+    def replay(self, request: Replay, inputs: Arena, outputs: Arena, *, seconds: float) -> Replayed:
         return self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.CHECK, Replayed)
 
     def sample(self, request: Sample, inputs: Arena, outputs: Arena, *, seconds: float) -> Sampled:

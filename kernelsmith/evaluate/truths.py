@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelsmith.evaluate.inputs import CallInputs, Case, materialise
+from kernelsmith.evaluate.inputs import CallInputs, Case, altered, materialise
 from kernelsmith.evaluate.oracle import Truth, truth
 from kernelsmith.model import digest
 from kernelsmith.operators.load import LoadedOperator
@@ -64,9 +64,12 @@ class Truths:
         self._lock = threading.Lock()
         self._computing: dict[str, threading.Lock] = {}
 
-    def get(self, operator: LoadedOperator, case: Case, seed: int) -> Known:
-        """Raises OperatorError if the reference itself fails on the case."""
-        key = digest(operator.info.digest, case.model_dump_json(), str(seed))
+    def get(self, operator: LoadedOperator, case: Case, seed: int, *, altered_by: int | None = None) -> Known:
+        """The contents drawn under `seed`, a few elements replaced by those of another seed where one is given.
+
+        Raises OperatorError if the reference itself fails on the case.
+        """
+        key = digest(operator.info.digest, case.model_dump_json(), str(seed), str(altered_by))
         with self._lock:
             own = self._computing.setdefault(key, threading.Lock())
         with own:
@@ -74,7 +77,7 @@ class Truths:
                 if key in self._entries:
                     self._entries.move_to_end(key)
                     return self._entries[key]
-            known = self._compute(operator, case, seed)
+            known = self._compute(operator, case, seed, altered_by)
             with self._lock:
                 self._entries[key] = known
                 self._bytes += known.nbytes
@@ -85,7 +88,9 @@ class Truths:
             return known
 
     @staticmethod
-    def _compute(operator: LoadedOperator, case: Case, seed: int) -> Known:
+    def _compute(operator: LoadedOperator, case: Case, seed: int, altered_by: int | None) -> Known:
         inputs = materialise(operator, case, seed)
+        if altered_by is not None:
+            inputs = altered(operator, inputs, materialise(operator, case, altered_by))
         large = inputs.nbytes > 4 * LARGE_ELEMENTS
         return Known(inputs, truth(operator, inputs, draws=DRAWS_LARGE if large else DRAWS))
