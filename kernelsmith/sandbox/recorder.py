@@ -46,6 +46,7 @@ from kernelsmith.sandbox.tensors import Arenas, python_arguments, region_bytes, 
 
 MODULE_NAME = "candidate"
 _MAX_PLACES = 5
+_ADVICE = "Do this work in a Triton kernel: host code may only allocate, fill, copy, cast and view tensors"
 
 _Host = Callable[..., Any]
 
@@ -225,7 +226,7 @@ def _refused(refusals: Sequence[Refusal]) -> Failed:
     more = f"; {len(told) - _MAX_PLACES} more" if len(told) > _MAX_PLACES else ""
     return Failed(
         outcome=Outcome.NOT_IN_PLAN,
-        message=f"host code {'; '.join(told[:_MAX_PLACES])}{more}. Do this work in a Triton kernel",
+        message=f"host code {'; '.join(told[:_MAX_PLACES])}{more}. {_ADVICE}",
         line=refusals[0].line,
     )
 

@@ -25,7 +25,7 @@ def test_a_decoy_beside_the_work_of_torch_is_named_with_its_line(candidate: Cand
     assert failed.line == 13
     assert failed.message == (
         "host code computes with aten.exp at line 13; computes with aten.sum, aten.div at line 14. "
-        "Do this work in a Triton kernel"
+        "Do this work in a Triton kernel: host code may only allocate, fill, copy, cast and view tensors"
     )
 
 
