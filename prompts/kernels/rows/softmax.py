@@ -22,7 +22,7 @@ def softmax_block(x_ptr, y_ptr, x_row, x_col, y_row, n, BLOCK: tl.constexpr):
     tl.store(y_ptr + row * y_row + cols, e * (1.0 / tl.sum(e, axis=0)), mask=cols < n)
 
 
-@triton.autotune(configs=[triton.Config({"BLOCK": b}, num_warps=8) for b in (1024, 4096, 8192)], key=["n"])
+@triton.autotune(configs=[triton.Config({"BLOCK": b}, num_warps=8) for b in (128, 256, 512, 1024, 4096)], key=["n"])
 @triton.jit
 def softmax_loop(x_ptr, y_ptr, x_row, x_col, y_row, n, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
