@@ -6,7 +6,7 @@ the reference raises is an OperatorError with its line. Called by `oracle` and `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from kernelsmith.errors import OperatorError
 from kernelsmith.evaluate.inputs import CallInputs
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.operators.native import placed
+from kernelsmith.operators.seeded import seeded
 
 RANDOM_STATE = 20
 """Seed of torch's generator while a reference runs: random references repeat themselves."""
@@ -38,7 +39,10 @@ class Answer:
 
 
 class _Lifted(TorchFunctionMode):
-    """float32 asked for by name becomes float64: `x.float()` in a reference means "compute wide"."""
+    """float32 becomes float64 where a reference asks for it: `x.float()`, `dtype=torch.float32`, `torch.ones(3)`.
+
+    In a reference it means "compute wide". A mode rather than the default dtype, which all threads share.
+    """
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -47,13 +51,16 @@ class _Lifted(TorchFunctionMode):
             func = torch.Tensor.double
         wide = [torch.float64 if a is torch.float32 else a for a in args]
         named = {k: torch.float64 if v is torch.float32 else v for k, v in (kwargs or {}).items()}
-        return func(*wide, **named)
+        result = func(*wide, **named)
+        given = (a for a in (*wide, *named.values()) if isinstance(a, torch.Tensor))
+        if isinstance(result, torch.Tensor) and result.dtype is torch.float32:
+            return result if any(g.dtype is torch.float32 for g in given) else result.double()
+        return result
 
 
 def run(op: LoadedOperator, inputs: CallInputs, tensors: list[torch.Tensor], reference: Callable[..., Any]) -> Answer:
     """One run under a fixed random state; whatever the reference raises is an OperatorError with its line."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(RANDOM_STATE)
+    with seeded(RANDOM_STATE):
         try:
             result = reference(*inputs.rebuilt(tensors))
         except Exception as error:
@@ -69,14 +76,10 @@ def run(op: LoadedOperator, inputs: CallInputs, tensors: list[torch.Tensor], ref
     return Answer([r.detach() for r in returned], mutated, isinstance(result, torch.Tensor))
 
 
-def in_double(op: LoadedOperator, inputs: CallInputs, doubles: Sequence[torch.Tensor]) -> Answer:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with _Lifted():
-            return run(op, inputs, [d.clone() for d in doubles], op.reference_in_double)
-    finally:
-        torch.set_default_dtype(before)
+def in_double(op: LoadedOperator, inputs: CallInputs, doubles: list[torch.Tensor]) -> Answer:
+    """The reference on float64 inputs, which it may change if it is one that does."""
+    with _Lifted():
+        return run(op, inputs, doubles, op.reference_in_double)
 
 
 def upcast(t: torch.Tensor) -> torch.Tensor:

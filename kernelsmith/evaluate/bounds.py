@@ -32,6 +32,8 @@ NEIGHBOURS = 4
 """Elements on each side that lend their movement to one whose draws were lucky."""
 EXTRA_INTEGER_DRAWS = 8
 """More draws where answers are integers: each decides between two steps, and all of them together should see both."""
+SIGNS = 65537
+"""Random signs per draw; a prime, so that no axis sees a pattern."""
 SMALL = 1 << 16
 """Input elements up to which extra draws cost nothing."""
 ACCUMULATION = 64.0
@@ -100,8 +102,10 @@ def movements(
             if d.shape != t.shape:
                 continue
             if is_floating(t):
-                largest[i] = torch.maximum(largest[i], _finite((d - t).abs()))
-                nan[i] |= d.isnan()
+                distance = (d - t).abs_() if not t.is_complex() else (d - t).abs()
+                if bool(distance.sum().isnan()):
+                    nan[i] |= d.isnan()
+                torch.maximum(largest[i], _finite(distance), out=largest[i])
             elif not any(torch.equal(d, s) for s in seen[i]):
                 seen[i].append(d)
         if wide:
@@ -109,12 +113,12 @@ def movements(
             own = [n.to(getattr(torch, b.view.dtype)) for n, b in zip(nearby, inputs.buffers(), strict=True)]
             for i, (d, t) in enumerate(zip(run(op, inputs, own, op.reference).all, outputs, strict=True)):
                 if is_floating(t) and d.shape == t.shape:
-                    lost[i] = torch.maximum(lost[i], loss(d, t))
+                    torch.maximum(lost[i], loss(d, t), out=lost[i])
     found = []
     for i, t in enumerate(outputs):
         root = math.sqrt(_terms(doubles, t))
         multiple = min(max(root, WIDE), WIDEST) if wide else NARROW
-        found.append(Movement(largest[i] * multiple, lost[i], nan[i], tuple(seen[i]), root))
+        found.append(Movement(largest[i].mul_(multiple), lost[i], nan[i], tuple(seen[i]), root))
     return found
 
 
@@ -127,13 +131,14 @@ def _terms(inputs: Sequence[torch.Tensor], output: torch.Tensor) -> float:
 
 
 def _finite(distance: torch.Tensor) -> torch.Tensor:
-    return torch.where(distance.isfinite(), distance, 0.0)
+    """The same tensor with 0 where it is not finite. Tensors here are large: what can be is done in place."""
+    return distance.nan_to_num_(0.0, 0.0, 0.0)
 
 
 def loss(working: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """How far an answer in its own dtype is from truth beyond half a unit in its last place; 0 where not finite."""
-    half = value.abs() * (torch.finfo(working.dtype).eps / 2)
-    return _finite((working.to(value.dtype) - value).abs() - half).clamp(min=0)
+    distance = (working.to(value.dtype) - value).abs()
+    return _finite(distance.sub_(value.abs(), alpha=torch.finfo(working.dtype).eps / 2)).clamp_(min=0)
 
 
 def _unit(dtype: str) -> float:
@@ -143,10 +148,12 @@ def _unit(dtype: str) -> float:
 
 
 def _perturbed(t: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:
-    if not unit:
-        return t
-    signs = torch.randint(0, 2, t.shape, generator=generator, dtype=torch.int8).to(torch.float64).mul_(2).sub_(1)
-    return t * signs.mul_(unit).add_(1)
+    """`t` with every element moved by a random sign times `unit`; the signs of large tensors repeat."""
+    if not unit or not t.numel():
+        return t.clone()
+    factors = torch.randint(0, 2, (min(t.numel(), SIGNS),), generator=generator).double().mul_(2 * unit).add_(1 - unit)
+    times = -(-t.numel() // factors.numel())
+    return factors.repeat(times)[: t.numel()].reshape(t.shape).to(t.dtype).mul_(t)
 
 
 def smoothed(movement: torch.Tensor) -> torch.Tensor:
@@ -173,18 +180,19 @@ def bound_of(
 ) -> torch.Tensor:
     """The largest allowed distance from truth, per element; finite where truth is."""
     info = torch.finfo(working.dtype)
-    size = torch.where(value.isfinite(), value.abs(), 0.0)
+    size = _finite(value.abs())
     if op.tolerance is not None or movement is None:
         relative, absolute = tolerance(op.tolerance or "torch", working.dtype)
-        return size * relative + absolute
-    smallest = info.smallest_normal if info.bits != 16 or info.max > 1e5 else torch.finfo(working.dtype).tiny * info.eps
+        return size.mul_(relative).add_(absolute)
+    # Approximate exponentials flush subnormals to zero; only float16 has answers of worth among its subnormals.
+    smallest = info.smallest_normal * (info.eps if working.dtype is torch.float16 else 1.0)
     units = ROUNDING + movement.root / 2 if info.bits > 16 else 1.0
-    rounding = size * (units * info.eps) + smallest
     lost = torch.maximum(loss(working, value), movement.lost)
-    bound = rounding + smoothed(movement.largest) + LOSS * smoothed(lost)
+    bound = size.mul_(units * info.eps).add_(smallest)
+    bound.add_(smoothed(movement.largest)).add_(smoothed(lost), alpha=LOSS)
     if extra is not None:
         unit = info.eps if working.dtype is torch.float64 else 2.0**-23
-        bound = bound + ACCUMULATION * unit * extra.double().expand(bound.shape)
+        bound.add_(extra.double().expand(bound.shape), alpha=ACCUMULATION * unit)
     return bound
 
 

@@ -63,7 +63,7 @@ def truth(op: LoadedOperator, inputs: CallInputs, *, draws: int) -> Truth:
     notes: tuple[str, ...] = ()
     doubles = [upcast(b.fresh()) for b in inputs.buffers()]
     try:
-        exact = in_double(op, inputs, doubles)
+        exact = in_double(op, inputs, [d.clone() for d in doubles])
         moved = movements(op, inputs, doubles, exact, draws)
     except OperatorError as error:
         exact, moved = Answer(*as_double(working), working.single), None

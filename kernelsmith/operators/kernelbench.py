@@ -22,6 +22,7 @@ from kernelsmith.errors import OperatorError
 from kernelsmith.model import ArgumentInfo, OperatorInfo, Scalar, Workload, digest
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.operators.native import execute, placed
+from kernelsmith.operators.seeded import seeded
 from kernelsmith.operators.trace import Trace, traced
 
 ENTRY = "ModelNew"
@@ -39,14 +40,12 @@ class Problem:
 
     def init_inputs(self) -> list[Any]:
         """Constructor arguments of `Model` and `ModelNew`; fresh objects each time."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.model_seed)
+        with seeded(self.model_seed):
             return self._guarded("get_init_inputs() raised ", self.module.get_init_inputs)
 
     def inputs(self, seed: int) -> list[Any]:
         """What `get_inputs` draws under this seed of torch's generator."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             return self._guarded("get_inputs() raised ", self.module.get_inputs)
 
     def _guarded(self, doing: str, function: Any) -> list[Any]:
@@ -59,8 +58,7 @@ class Problem:
     def model(self) -> torch.nn.Module:
         """`Model(*get_init_inputs())` under `model_seed`, in training mode as KernelBench leaves it."""
         arguments = self.init_inputs()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.model_seed)
+        with seeded(self.model_seed):
             try:
                 made = self.module.Model(*arguments)
             except Exception as error:

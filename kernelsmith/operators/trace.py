@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelsmith.operators.seeded import seeded
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -54,7 +56,7 @@ def traced(cheap: Attempt, real: Attempt) -> Trace:
 def _record(function: Callable[..., Any], arguments: Callable[[], Sequence[Any]]) -> Trace:
     made = arguments()
     recorder = _Recorder()
-    with torch.random.fork_rng(devices=[]), recorder:
+    with seeded(0), recorder:
         function(*made)
     return Trace(tuple(recorder.names), recorder.calls)
 
