@@ -7,7 +7,7 @@ is an index taken not to wrap.
 from __future__ import annotations
 
 from kernelsmith.triton_cpu.ir import Element, Op, Type
-from kernelsmith.triton_cpu.loop import Loop
+from kernelsmith.triton_cpu.loop import Loop, element_address
 from kernelsmith.triton_cpu.reps import ZERO, Linear, Offsets, Prefix, Rep, Uniform
 
 _I32 = Type(Element.I32)
@@ -31,6 +31,8 @@ def wrapped(kind: Type, a: str, operator: str, b: str) -> str:
         return a
     if "1" in (a, b) and operator == "*":
         return b if a == "1" else a
+    if "0" in (a, b) and operator == "*":
+        return "0"
     bits = max(kind.element.bits, 32)
     return f"(i{kind.element.bits})((u{bits}){a} {operator} (u{bits}){b})"
 
@@ -116,11 +118,15 @@ def compare(loop: Loop, op: Op, a: Rep, b: Rep) -> Rep | None:
         return None
     if predicate not in ("slt", "sle"):
         return None
-    count = loop.count(f"(i64){b.code} - (i64){a.base}" + (" + 1" if predicate == "sle" else ""))
+    start = "" if a.base == "0" else f" - (i64){a.base}"
+    count = loop.count(f"(i64){b.code}{start}" + (" + 1" if predicate == "sle" else ""))
     return prefix(loop, count)
 
 
 def prefix(loop: Loop, count: str) -> Rep:
+    if loop.past is not None:
+        loop.past[count] = None
+        return Uniform("false")
     if loop.full:
         loop.require(count)
         return Uniform("true")
@@ -129,6 +135,8 @@ def prefix(loop: Loop, count: str) -> Rep:
 
 def both(loop: Loop, a: Rep, b: Rep) -> Rep | None:
     """Conjunction of predicates that keeps prefixes."""
+    if Uniform("false") in (a, b):
+        return Uniform("false")
     if Uniform("true") in (a, b):
         return b if a == Uniform("true") else a
     if isinstance(a, Prefix) and isinstance(b, Prefix):
@@ -142,20 +150,19 @@ def both(loop: Loop, a: Rep, b: Rep) -> Rep | None:
 def advance(loop: Loop, pointer: Rep, offset: Rep, kind: Type, offset_kind: Type) -> Rep:
     """tt.addptr: the offset counts elements of `kind` and is sign-extended."""
     size = kind.element.bytes
-    scaled = f"{size} * (i64)"
     if isinstance(offset, Linear) and not _stays_in_range(loop, offset_kind, offset, signed=True):
         offset = loop.vector(offset_kind, loop.as_vector(offset, offset_kind), "offset")
     if isinstance(pointer, Uniform):
         if isinstance(offset, Uniform):
-            return Uniform(_pointer(loop, f"{pointer.code} + {scaled}{offset.code}"))
+            return Uniform(_pointer(loop, element_address(pointer.code, size, offset.code)))
         if isinstance(offset, Linear):
-            return Linear(_pointer(loop, f"{pointer.code} + {scaled}{offset.base}"), offset.stride)
+            return Linear(_pointer(loop, element_address(pointer.code, size, offset.base)), offset.stride)
         return Offsets(pointer.code, *_offset_lanes(loop, offset, offset_kind))
     if isinstance(pointer, Linear):
         if isinstance(offset, Uniform):
-            return Linear(_pointer(loop, f"{pointer.base} + {scaled}{offset.code}"), pointer.stride)
+            return Linear(_pointer(loop, element_address(pointer.base, size, offset.code)), pointer.stride)
         if isinstance(offset, Linear):
-            base = _pointer(loop, f"{pointer.base} + {scaled}{offset.base}")
+            base = _pointer(loop, element_address(pointer.base, size, offset.base))
             if isinstance(pointer.stride, int) and isinstance(offset.stride, int):
                 return Linear(base, pointer.stride + offset.stride)
             stride = loop.scalar(Type(Element.I64), f"(i64){pointer.stride} + (i64){offset.stride}")
@@ -167,7 +174,7 @@ def advance(loop: Loop, pointer: Rep, offset: Rep, kind: Type, offset_kind: Type
     if not isinstance(pointer, Offsets):
         raise TypeError("a pointer has one of the three pointer forms")
     if isinstance(offset, Uniform):
-        return Offsets(_pointer(loop, f"{pointer.base} + {scaled}{offset.code}"), pointer.lanes, pointer.wide)
+        return Offsets(_pointer(loop, element_address(pointer.base, size, offset.code)), pointer.lanes, pointer.wide)
     lanes, _ = _offset_lanes(loop, offset, offset_kind)
     total = f"__builtin_convertvector({pointer.lanes}, vi64) + __builtin_convertvector({lanes}, vi64)"
     return Offsets(pointer.base, loop.vector(Type(Element.I64), total, "offset").code, wide=True)

@@ -14,9 +14,10 @@ from kernelsmith.triton_cpu.analysis import is_lazy
 from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
 from kernelsmith.triton_cpu.evaluate import evaluate, materialise
 from kernelsmith.triton_cpu.ir import Block, Dense, Function, Op, Region, Value
-from kernelsmith.triton_cpu.loop import Loop, emit_nest
+from kernelsmith.triton_cpu.loop import Loop
 from kernelsmith.triton_cpu.memory import write_array
 from kernelsmith.triton_cpu.names import scalar_type
+from kernelsmith.triton_cpu.nest import emit_nest
 from kernelsmith.triton_cpu.reps import Uniform, uniform_code
 from kernelsmith.triton_cpu.scope import Scope
 from kernelsmith.triton_cpu.statements import emit_block, settle

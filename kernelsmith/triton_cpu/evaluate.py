@@ -12,9 +12,10 @@ from collections.abc import Callable
 from kernelsmith.triton_cpu import affine
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct
 from kernelsmith.triton_cpu.ir import Dense, Element, Op, Type, Value
-from kernelsmith.triton_cpu.loop import Index, Loop, emit_nest
+from kernelsmith.triton_cpu.loop import Index, Loop, Varies
 from kernelsmith.triton_cpu.memory import addresses, load_lanes, read_array, write_array
 from kernelsmith.triton_cpu.names import array_element, literal
+from kernelsmith.triton_cpu.nest import emit_nest
 from kernelsmith.triton_cpu.reps import ZERO, Linear, Offsets, Rep, Uniform
 from kernelsmith.triton_cpu.scope import Scope
 
@@ -38,6 +39,8 @@ def evaluate(loop: Loop, value: Value, index: Index) -> Rep:
         raise UnsupportedConstruct(value.name, "the value is used outside the block that defines it")
     if value in scope.uses.arrays:
         if index != loop.index or loop.shape != value.type.shape:
+            if loop.past is not None:
+                raise Varies
             materialise(scope, value)
             return evaluate(loop, value, index)
         return loop.remember(value, index, _fuse(loop, op, value, index))
@@ -106,6 +109,11 @@ def _contiguous_down(scope: Scope, pointer: Value) -> bool:
 def _fuse(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     scope = loop.scope
     rep = by_definition(loop, op, value, index)
+    if loop.past is not None:
+        if not isinstance(rep, Uniform):
+            raise Varies
+        loop.endings[value] = rep.code
+        return rep
     if value in scope.arrays:  # a loop of its own became necessary on the way
         return rep
     if value not in scope.planned:
@@ -185,8 +193,8 @@ def _keep_form(loop: Loop, op: Op, value: Value, reps: list[Rep]) -> Rep | None:
 def _select(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     condition, yes, no = op.operands
     mask = evaluate(loop, condition, index if condition.type.shape else ())
-    if mask == Uniform("true"):
-        return evaluate(loop, yes, index)
+    if mask in (Uniform("true"), Uniform("false")):
+        return evaluate(loop, yes if mask == Uniform("true") else no, index)
     a, b = evaluate(loop, yes, index), evaluate(loop, no, index)
     if value.type.pointer:
         return _select_pointers(loop, mask, a, b, condition.type, value.type)
@@ -293,6 +301,8 @@ def _addptr(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
 
 def _load(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     mask = evaluate(loop, op.operands[1], index) if len(op.operands) > 1 else Uniform("true")
+    if mask == Uniform("false"):
+        return evaluate(loop, op.operands[2], index) if len(op.operands) > 2 else ZERO
     pointer = evaluate(loop, op.operands[0], index)
     other = evaluate(loop, op.operands[2], index) if len(op.operands) > 2 and mask != Uniform("true") else ZERO
     return load_lanes(loop, value, pointer, mask, other)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kernelsmith.triton_cpu import affine
 from kernelsmith.triton_cpu.ir import Element, Type, Value
-from kernelsmith.triton_cpu.loop import Index, Loop
+from kernelsmith.triton_cpu.loop import Index, Loop, Varies, element_address
 from kernelsmith.triton_cpu.names import array_element, vector_type
 from kernelsmith.triton_cpu.reps import Linear, Offsets, Prefix, Rep, Uniform, Vector
 
@@ -34,15 +34,21 @@ def read_array(loop: Loop, array: str, kind: Type, index: Index) -> Rep:
     rep: Rep
     if isinstance(flat, Uniform):
         stored = Type(element)
-        code = f"ks_get_{element.value}({array} + {element.bytes} * (i64){flat.code})"
+        code = f"ks_get_{element.value}({element_address(array, element.bytes, flat.code)})"
         if kind.pointer:
             return Uniform(loop.scalar(kind.with_shape(()), f"(char *){code}", "p"))
         return Uniform(loop.scalar(stored, code, "e"))
+    if loop.past is not None:
+        reach, rest = loop.scope.endings.get(array, ("", ""))
+        if not reach or flat != Linear("0", 1):
+            raise Varies
+        loop.past[reach] = None
+        return Uniform(rest)
     if isinstance(flat, Linear) and flat.stride == 1:
-        address = loop.address(Linear(f"{array} + {element.bytes} * (i64){flat.base}", 1), element.bytes)
+        address = loop.address(Linear(element_address(array, element.bytes, flat.base), 1), element.bytes)
         rep = loop.vector(Type(element), f"ks_load_{element.value}({address})", "r")
     elif isinstance(flat, Linear):
-        address = loop.address(Linear(f"{array} + {element.bytes} * (i64){flat.base}", flat.stride), element.bytes)
+        address = loop.address(Linear(element_address(array, element.bytes, flat.base), flat.stride), element.bytes)
         rep = loop.vector(Type(element), f"ks_strided_{element.value}({address}, {flat.stride})", "r")
     else:
         rep = loop.vector(
@@ -62,11 +68,11 @@ def write_array(loop: Loop, array: str, kind: Type, index: Index, rep: Rep) -> N
         if not isinstance(rep, Uniform):
             raise TypeError("one place holds one element")
         code = f"(i64){rep.code}" if kind.pointer else rep.code
-        loop.body.append(f"ks_put_{element.value}({array} + {element.bytes} * (i64){flat.code}, {code});")
+        loop.body.append(f"ks_put_{element.value}({element_address(array, element.bytes, flat.code)}, {code});")
         return
     lanes = addresses(loop, rep, kind.element.bytes) if kind.pointer else loop.as_vector(rep, kind)
     if isinstance(flat, Linear):
-        address = loop.address(Linear(f"{array} + {element.bytes} * (i64){flat.base}", flat.stride), element.bytes)
+        address = loop.address(Linear(element_address(array, element.bytes, flat.base), flat.stride), element.bytes)
         if flat.stride == 1:
             loop.body.append(f"ks_store_{element.value}({address}, {lanes});")
         else:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from kernelsmith.triton_cpu.evaluate import evaluate, materialise
 from kernelsmith.triton_cpu.ir import Element, Op, Region, Type, Value
-from kernelsmith.triton_cpu.loop import Index, Loop, emit_nest, vector_dimension
+from kernelsmith.triton_cpu.loop import Index, Loop, Varies
 from kernelsmith.triton_cpu.memory import read_array, write_array
 from kernelsmith.triton_cpu.names import literal, scalar_type, vector_type
+from kernelsmith.triton_cpu.nest import emit_nest, vector_dimension
 from kernelsmith.triton_cpu.reps import ZERO, Linear, Rep, Uniform, Vector, uniform_code
 from kernelsmith.triton_cpu.scope import Scope
 
@@ -127,6 +128,12 @@ def _reduce_rows(scope: Scope, op: Op, axis: int, combiner: Combiner) -> None:
                 f"{total} = {scope.writer.elementwise(combiner.op, [total, item], [kind, kind], vectors)};"
             )
 
+    def ending(loop: Loop, rest: str) -> None:
+        item = evaluate(loop, operand, loop.index)
+        if not isinstance(item, Uniform) or not vectors:
+            raise Varies
+        loop.body.append(_add_alike(loop, (combiner, fast, kind), (total, item.code), rest))
+
     def after(loop: Loop) -> None:
         folded = total
         if vectors:
@@ -140,7 +147,25 @@ def _reduce_rows(scope: Scope, op: Op, axis: int, combiner: Combiner) -> None:
             _all_nan(loop, operand, axis, folded, extreme)
         _put(loop, op.result, home, _drop(loop.index, axis), folded)
 
-    emit_nest(scope, kind.shape, body, before=before, after=after)
+    emit_nest(scope, kind.shape, body, before=before, after=after, ending=ending)
+
+
+def _add_alike(loop: Loop, how: tuple[Combiner, str | None, Type], what: tuple[str, str], rest: str) -> str:
+    """Combine the lanes' totals with `rest` elements, a multiple of KS_W, that all equal one scalar."""
+    combiner, fast, kind = how
+    total, item = what
+    if fast:
+        return f"{total} = ks_{fast}({loop.as_vector(Uniform(item), kind)}, {total});"
+    if combiner.fold == "add" and not kind.element.is_half:
+        lane = scalar_type(Type(kind.element))
+        times = f"({lane})({rest} / KS_W)"
+        item = f"({item} * {times})" if kind.is_float else f"({lane})((u64){item} * (u64){times})"
+    elif combiner.fold not in ("and", "or", "larger", "smaller", "maximum", "minimum"):
+        raise Varies
+    code = loop.scope.writer.elementwise(
+        combiner.op, [total, loop.as_vector(Uniform(item), kind)], [kind, kind], vector=True
+    )
+    return f"{total} = {code};"
 
 
 def _all_nan(loop: Loop, operand: Value, axis: int, folded: str, extreme: str) -> None:

@@ -25,6 +25,7 @@ class Scope:
         arrays: names of row-major arrays that hold a tensor's elements.
         planned: arrays that a loop being emitted is about to fill.
         shifted: loop-carried tensors that are (initial value, scalar that was added to every element since).
+        endings: arrays whose elements from an index on (a variable) all equal a scalar (another).
         in_place: matrix products that accumulate right in this array.
     """
 
@@ -39,6 +40,7 @@ class Scope:
         self.arrays: dict[Value, str] = {}
         self.planned: dict[Value, str] = {}
         self.shifted: dict[Value, tuple[Value, str]] = {}
+        self.endings: dict[str, tuple[str, str]] = {}
         self.in_place: dict[Op, str] = {}
         self.calls: list[Function] = []
         self.stack_bytes = 0

@@ -14,9 +14,10 @@ from kernelsmith.triton_cpu.analysis import is_lazy
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct
 from kernelsmith.triton_cpu.evaluate import by_definition, evaluate, materialise
 from kernelsmith.triton_cpu.ir import Block, Element, Op, Type, Value
-from kernelsmith.triton_cpu.loop import Loop, emit_nest
+from kernelsmith.triton_cpu.loop import Loop
 from kernelsmith.triton_cpu.memory import store_lanes, write_array
 from kernelsmith.triton_cpu.names import array_element, scalar_type, vector_type
+from kernelsmith.triton_cpu.nest import emit_nest
 from kernelsmith.triton_cpu.reduce import emit_reduce, emit_scan
 from kernelsmith.triton_cpu.reps import Uniform, uniform_code
 from kernelsmith.triton_cpu.scope import Scope

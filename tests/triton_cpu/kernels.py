@@ -513,3 +513,17 @@ def nested_loops(o_ptr, n, m, B: tl.constexpr):
                 acc += i * 10 + j
         tl.store(p, acc)
         p += B
+
+
+@triton.jit
+def padded_sums(x_ptr, o_ptr, n, m, B: tl.constexpr):
+    """What lies past the masks counts too: it is the same everywhere, or depends on the index."""
+    o = tl.arange(0, B)
+    x = tl.load(x_ptr + o, mask=o < n, other=2.5)
+    y = tl.load(x_ptr + o, mask=o < m, other=-1.0)
+    tl.store(o_ptr, tl.sum(x))
+    tl.store(o_ptr + 1, tl.sum(tl.where(o < n, x * x, o.to(tl.float32))))
+    tl.store(o_ptr + 2, tl.max(tl.where((o < n) & (o < m), x, 7.0)))
+    tl.store(o_ptr + 3, tl.sum(x * y + 1.0))
+    tl.store(o_ptr + 4, tl.min(y))
+    tl.store(o_ptr + 5, tl.sum(tl.load(x_ptr + (B - 1 - o), mask=B - 1 - o < n, other=0.5)))

@@ -89,3 +89,21 @@ def test_histogram_with_mask_and_any() -> None:
     flags = torch.empty(2, dtype=torch.int32)
     kernels.anyall[(1,)](torch.tensor([1, 2, 5, 0], dtype=torch.int32), flags, 4, B=16)
     assert flags.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(("first", "second"), [(100, 3), (3, 100), (0, 0), (128, 128), (128, 1), (17, 16)])
+def test_what_lies_past_the_masks_counts(first: int, second: int) -> None:
+    data = torch.randn(128)
+    out = torch.empty(6)
+    kernels.padded_sums[(1,)](data, out, first, second, B=128)
+    index = torch.arange(128)
+    x, y = torch.where(index < first, data, 2.5), torch.where(index < second, data, -1.0)
+    expected = [
+        x.sum(),
+        torch.where(index < first, x * x, index.float()).sum(),
+        torch.where(index < min(first, second), x, 7.0).max(),
+        (x * y + 1).sum(),
+        y.min(),
+        torch.where(index < first, data, 0.5).sum(),
+    ]
+    torch.testing.assert_close(out, torch.stack(expected), rtol=1e-5, atol=1e-4)
