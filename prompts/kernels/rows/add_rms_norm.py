@@ -1,8 +1,8 @@
 """Residual addition fused with RMSNorm: two outputs, one program per row.
 
 The row is walked twice; the second walk adds again, from cache, rather than read back what other lanes may have
-written. Fused, memory is passed over four times instead of five. Use this form when a result is needed both as it is and
-normalised.
+written. Fused, memory is passed over four times instead of five. Use this form when a result is needed both as it is
+and normalised.
 """
 
 import torch
