@@ -35,6 +35,16 @@ class Order(Frozen):
     hint: str = ""
 
 
+class Changes(Frozen):
+    """What a resumed run does differently; all else stays as it began."""
+
+    limits: Budget = Budget()
+    """Those given replace the old ones."""
+    models: tuple[str, ...] = ()
+    """Instead of the old ones, unless empty."""
+    width: int | None = None
+
+
 @dataclass(frozen=True)
 class Listener:
     """Who hears of a run, and who may interrupt it."""
@@ -67,21 +77,21 @@ def start(order: Order, listener: Listener) -> TuneResult:
         return tune(run, _tools(settings, store, executor, proposers, target, listener))
 
 
-def resume(prefix: str, settings: Settings, limits: Budget, models: tuple[str, ...], listener: Listener) -> TuneResult:
-    """Go on with a run. `limits` given anew replace the old ones; `models` too, unless empty."""
+def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener) -> TuneResult:
+    """Go on with a run; UsageError if there is no such run or another process has it."""
     with Store.open(settings.runs, create=False) as store:
         run = store.find(prefix)
         store.lock(run)
-        given = {name: value for name, value in limits if value is not None}
+        given = {name: value for name, value in changes.limits if value is not None}
         spec = run.spec.model_copy(
             update={
                 "budget": run.spec.budget.model_copy(update=given),
-                "models": models or run.spec.models,
-                "width": settings.width,
+                "models": changes.models or run.spec.models,
+                "width": changes.width or run.spec.width,
             }
         )
         proposers = _proposers(spec.models, spec.budget, spec.seed, settings)
-        with executor_for(spec.target, settings) as (target, executor):
+        with executor_for(spec.target, settings.model_copy(update={"width": spec.width})) as (target, executor):
             if executor.describe(spec.operator).digest != spec.info.digest:
                 raise OperatorError(
                     f"has changed since run {run.id} began",

@@ -35,6 +35,7 @@ from kernelsmith.model import (
     Usage,
     Verdict,
     Workload,
+    digest,
 )
 from kernelsmith.propose import Request
 from kernelsmith.runs import RunSpec
@@ -141,8 +142,9 @@ class Scripted:
 
 
 def info(path: str = "/op.py") -> OperatorInfo:
+    source = Path(path).read_text() if Path(path).exists() else "def op(x): ..."
     return OperatorInfo(
-        name="op", kind="native", path=path, digest="d" * 16, source="def op(x): ...", doc="", signature="op(x)"
+        name="op", kind="native", path=path, digest=digest(source), source=source, doc="", signature="op(x)"
     )
 
 

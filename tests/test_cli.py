@@ -19,6 +19,7 @@ import pytest
 from kernelsmith import records, session
 from kernelsmith.__main__ import main
 from kernelsmith.model import Frozen
+from kernelsmith.store import Store
 from tests.cli_with_fakes import fake_executor
 from tests.fakes import code
 
@@ -205,6 +206,23 @@ def test_one_ctrl_c_is_130_and_prints_the_resume_command(cli: Cli) -> None:
     assert "waiting up to" in err
     status = json.loads(cli("runs", "list", "--json").stdout)["runs"][0]
     assert status["status"] == "interrupted" and status["trials"] == 1, "the reply that was paid for is kept"
+
+
+def test_resume_keeps_what_the_run_began_with(cli: Cli) -> None:
+    cli("tune", "op.py", "--model", cli.replies(code("faster 1.1")), "--width", "3", "--max-trials", "1", "--seed", "5")
+    with Store.open(Path("runs")) as store:
+        (before,) = store.runs()
+    more = cli.replies(code("faster 1.1"), code("faster 1.5"))
+    done = cli("tune", "--resume", before.id, "--max-trials", "2", "--model", more)
+    assert done.returncode == 0 and "resuming op" in done.stderr
+    with Store.open(Path("runs")) as store:
+        (after,) = store.runs()
+    assert after.spec.budget.max_trials == 2 and after.winner == 2
+    assert after.spec == before.spec.model_copy(update={"budget": after.spec.budget})
+    (cli.folder / "op.py").write_text("def op(x): return 2 * x\n")
+    changed = cli("tune", "--resume", before.id)
+    assert changed.returncode == 2 and "has changed since run" in changed.stderr
+    assert "cannot be given with --resume" in cli("tune", "--resume", before.id, "--seed", "6").stderr
 
 
 def _wait(condition: object, seconds: float = 20.0) -> None:

@@ -60,9 +60,9 @@ def tune(
     if resume is not None:
         fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed}
         _refuse_with_resume(fixed | {"print_prompt": print_prompt})
-        budget, models = config.limits(limits), tuple(model or ())
+        changes = session.Changes(limits=config.limits(limits), models=tuple(model or ()), width=width)
         with interruptible() as event, live.view(json=json, quiet=quiet) as view:
-            result = session.resume(resume, settings, budget, models, session.Listener(view, event))
+            result = session.resume(resume, settings, changes, session.Listener(view, event))
         raise typer.Exit(result.exit_code)
     if operator is None:
         raise UsageError("no operator file given", "kernelsmith tune OP, or kernelsmith tune --resume RUN")
