@@ -68,6 +68,17 @@ def test_grid_is_linear_with_x_fastest_and_passed_on() -> None:
     assert (seen == x + 100 * y + 10000 * z).all()
 
 
+def test_backwards_the_last_program_instance_runs_first() -> None:
+    order = kernel(
+        f"{HEAD} {{ long *args0 = (long *)args[0]; for (long p = lo; p < hi; p++) args0[1 + args0[0]++] = p; }}",
+        ("*i64",),
+    )
+    seen = np.zeros(31, dtype=np.int64)
+    order.bind((5, 3, 2), [seen.ctypes.data], backwards=True)()
+    assert seen.tolist() == [30, *reversed(range(30))]
+    order.bind((5, 0, 2), [0], backwards=True)()
+
+
 @pytest.mark.parametrize("grid", [(-1, 1, 1), (1, 2**31, 1), (1, 1.5, 1), ("2", 1, 1)])
 def test_a_grid_out_of_range_is_refused(count: launch.Kernel, grid: launch.Grid) -> None:
     with pytest.raises(UsageError, match="grid"):
@@ -139,7 +150,7 @@ def either_pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch,
         monkeypatch.setattr(pool, "_SOURCE", tmp_path / "pool.cpp")
         monkeypatch.setenv("KERNELSMITH_CACHE_DIR", str(tmp_path))
         function = pool.load.__wrapped__()
-        monkeypatch.setattr(pool, "load", lambda: function)
+        monkeypatch.setattr(pool, "load", lambda **options: function)
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
