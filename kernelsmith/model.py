@@ -431,8 +431,8 @@ class Job(Frozen):
     baselines: tuple[str, ...] = ("eager", "compile")
     bench_seconds: float = Field(default=8.0, gt=0)
     """Time limit of the measurement over all workloads."""
-    seconds: float = Field(default=120.0, gt=0)
-    """Wall limit of everything the candidate does."""
+    seconds: float = Field(default=300.0, gt=0)
+    """Wall limit of everything the candidate does; a hang is found much earlier, by the limit of each question."""
 
 
 class Seed(Frozen):

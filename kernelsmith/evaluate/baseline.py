@@ -105,9 +105,9 @@ class Baselines:
 
     def _callable(self, name: str) -> Callable[..., Any] | None:
         if name == "eager":
-            return self._operator.reference
+            return self._operator.function
         if name == "compile":
-            return _compiled(self._operator.reference)
+            return _compiled(self._operator.function)
         return self._operator.baseline
 
     def _clock(self, question: Clock) -> int:

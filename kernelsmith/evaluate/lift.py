@@ -83,9 +83,10 @@ def generate(
     torch._dynamo.reset()
     with _caught() as wrappers, config.patch(cpu_backend="triton", fx_graph_cache=False), torch.no_grad():
         try:
-            torch.compile(namespace["call"], backend=backend, dynamic=dynamic, fullgraph=True)(
-                *_apart(inputs.arguments())
+            compiled: Callable[..., Any] = torch.compile(
+                namespace["call"], backend=backend, dynamic=dynamic, fullgraph=True
             )
+            compiled(*_apart(inputs.arguments()))
         except Exception as error:
             if not wrappers:
                 first = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -19,6 +19,8 @@ from kernelsmith.sandbox.memory import ArenaPool
 from kernelsmith.sandbox.zygote import Zygote
 from kernelsmith.targets import Target, resolve
 
+ROLES = ("kernelsmith.sandbox.recorder", "kernelsmith.sandbox.launcher", "kernelsmith.devices.cpu")
+WARM = "kernelsmith.sandbox.warm.compile_something"
 MODEL_SEED = 42
 """Under which `Model` and `ModelNew` are constructed (KernelBench's own default)."""
 
@@ -56,7 +58,9 @@ class Room:
         with self._lock:
             if self._zygote is None:
                 environment = {**ENVIRONMENT, "KERNELSMITH_CPU_THREADS": str(self.threads)}
-                self._zygote = Zygote(unsafe=self._unsafe, environment=environment)
+                self._zygote = Zygote(
+                    preload=("torch", "triton", *ROLES), warm=WARM, unsafe=self._unsafe, environment=environment
+                )
             return self._zygote
 
     def operator(self, ref: OperatorRef) -> LoadedOperator:

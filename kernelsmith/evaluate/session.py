@@ -187,8 +187,9 @@ class CandidateSession(_Session):
             raise
         return arena
 
-    def repeat(self, n: int, *, seconds: float) -> None:
-        self._expect(self._exchange(Repeat(n=n), [], seconds, Stage.BENCH), Repeated, Stage.BENCH)
+    def repeat(self, n: int, *, launch: bool, seconds: float) -> None:
+        """The last call again, `n` times, with or without its kernels."""
+        self._expect(self._exchange(Repeat(n=n, launch=launch), [], seconds, Stage.BENCH), Repeated, Stage.BENCH)
 
     def _exchange(self, request: CandidateRequest, fds: Sequence[int], seconds: float, stage: Stage) -> CandidateReply:
         payload = self._ask(request.model_dump_json().encode(), fds, seconds, stage)
