@@ -65,7 +65,8 @@ def run(op: LoadedOperator, inputs: CallInputs, tensors: list[torch.Tensor], ref
             result = reference(*inputs.rebuilt(tensors))
         except Exception as error:
             doing = f"the reference raised at {inputs.case.where().describe()}: "
-            raise placed(error, Path(op.info.path), doing) from error
+            hint = "if such inputs are not legal, say so: Dim ranges, where=, values=, low= and high="
+            raise placed(error, Path(op.info.path), doing, hint) from error
     returned = [result] if isinstance(result, torch.Tensor) else [] if result is None else list(result)
     if not all(isinstance(r, torch.Tensor) for r in returned):
         kinds = ", ".join(type(r).__name__ for r in returned)

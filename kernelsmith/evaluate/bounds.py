@@ -188,11 +188,13 @@ def bound_of(
     smallest = info.smallest_normal * (info.eps if working.dtype is torch.float16 else 1.0)
     units = ROUNDING + movement.root / 2 if info.bits > 16 else 1.0
     lost = torch.maximum(loss(working, value), movement.lost)
-    bound = size.mul_(units * info.eps).add_(smallest)
+    # `2 * sigmoid(2 * x) - 1` is an honest tanh: small answers beside large ones are right at the scale of the row.
+    accumulator = info.eps if working.dtype is torch.float64 else 2.0**-23
+    row = size.amax(-1, keepdim=True) * accumulator if size.dim() and size.numel() else torch.zeros(())
+    bound = size.mul_(units * info.eps).add_(smallest).add_(row)
     bound.add_(smoothed(movement.largest)).add_(smoothed(lost), alpha=LOSS)
     if extra is not None:
-        unit = info.eps if working.dtype is torch.float64 else 2.0**-23
-        bound.add_(extra.double().expand(bound.shape), alpha=ACCUMULATION * unit)
+        bound.add_(extra.double().expand(bound.shape), alpha=ACCUMULATION * accumulator)
     return bound
 
 

@@ -65,14 +65,16 @@ def _paired(
         wanted = "tensor" if len(returned) == 1 else "tensors"
         message = f"returned {len(outputs)} tensors, the reference returns {len(returned)} {wanted}"
         return Finding(Outcome.WRONG_SHAPE, message)
-    matched = returned if len(outputs) == len(returned) else owed
-    pairs = list(zip(matched, outputs, strict=True))
-    buffers = inputs.buffers()
+    given, pairs = iter(outputs), list[tuple[Expected, torch.Tensor]]()
     for expected in truth.outputs:
-        if expected.returned is None and expected.mutated is not None:
+        if expected.returned is not None and (expected.mutated is None or len(outputs) == len(returned)):
+            pairs.append((expected, next(given)))
+        elif expected.mutated is not None:
             if after is None:
                 raise ValueError("an operator that mutates is judged with the storages after the call")
-            pairs.append((expected, buffers[expected.mutated].on(after[expected.mutated])))
+            left = inputs.buffers()[expected.mutated].on(after[expected.mutated])
+            if left.shape == expected.working.shape:
+                pairs.append((expected, left))
     return pairs
 
 
@@ -106,11 +108,15 @@ def _short(dtype: torch.dtype) -> str:
 def _own_check(
     truth: Truth, pairs: Sequence[tuple[Expected, torch.Tensor]], op: LoadedOperator, inputs: CallInputs
 ) -> Finding | None:
-    """The operator's `check(output, expected, *inputs)`: False or an AssertionError rejects."""
+    """The operator's `check(output, expected, *inputs)`: False or an AssertionError rejects.
+
+    It gets what the reference returns, or the mutated arguments where it returns nothing.
+    """
     assert op.check is not None
-    got = [g.clone() for _, g in pairs]
-    want = [e.working.clone() for e, _ in pairs]
-    single = truth.single and len(got) == 1
+    returned = [(e, g) for e, g in pairs if e.returned is not None] or pairs
+    got = [g.clone() for _, g in returned]
+    want = [e.working.clone() for e, _ in returned]
+    single = len(got) == 1 and (truth.single or returned[0][0].returned is None)
     try:
         right = op.check(got[0] if single else tuple(got), want[0] if single else tuple(want), *inputs.arguments())
         reason = "the operator's check says no"

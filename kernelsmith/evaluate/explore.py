@@ -51,6 +51,8 @@ ORDER = (
     Values.TINY,
     Values.RAMP,
 )
+TOGETHER = frozenset({Values.TIES, Values.ZEROS})
+"""Kinds that show when all arguments have them: equal elements of two operands, zeros that meet."""
 ON_LONG = (Values.CANCELLING, Values.CONSTANT, Values.SPIKE)
 """Kinds that show on long dims."""
 
@@ -230,7 +232,7 @@ class _Search:
                     continue
                 kind = kinds[i % 3]
                 focus = next(iter(self.focuses(kind)), None)
-                made = self.case(shape, kind if focus else Values.NORMAL, focus, pick=i)
+                made = self.case(shape, kind if focus else Values.NORMAL, focus, pick=i + i // len(kinds))
                 i += 1
                 if made is not None:
                     yield made
@@ -347,7 +349,7 @@ class _Search:
             layouts={n: v for n, v in layouts.items() if v != Layout.CONTIGUOUS},
             scalars=scalars,
             values=kind,
-            focus=focus if kind is not Values.NORMAL and len(self.op.arguments) > 1 else None,
+            focus=None if kind is Values.NORMAL or kind in TOGETHER or len(self.op.arguments) == 1 else focus,
             absent=tuple(a for a in absent if a != focus),
         )
 

@@ -62,14 +62,14 @@ def compiled(text: str, path: Path) -> CodeType:
         raise OperatorError(f"not Python text: {error}", file=str(path)) from None
 
 
-def placed(error: Exception, path: Path, doing: str = "") -> OperatorError:
+def placed(error: Exception, path: Path, doing: str = "", hint: str = "") -> OperatorError:
     """`error` as an OperatorError at the innermost line of `path` that was running."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = lines[-1] if lines else None
     if isinstance(error, OperatorError):
         return error if error.file else OperatorError(error.message, error.hint, file=str(path), line=line)
     message = f"{type(error).__name__}: {error}".rstrip(": ")
-    return OperatorError(f"{doing}{message}", file=str(path), line=line)
+    return OperatorError(f"{doing}{message}", hint, file=str(path), line=line)
 
 
 def read(path: Path, text: str, module: ModuleType) -> LoadedOperator:

@@ -161,6 +161,22 @@ def variance_unbiased(x: Tensor) -> Tensor:
     return x.float().var(1, unbiased=True).to(x.dtype)
 
 
+def std_two_pass(x: Tensor) -> Tensor:
+    return variance_two_pass(x.float()).sqrt().to(x.dtype)
+
+
+def std_one_pass(x: Tensor) -> Tensor:
+    return variance_one_pass(x.float()).sqrt().to(x.dtype)
+
+
+def tanh_by_sigmoid(x: Tensor) -> Tensor:
+    return (2 / (1 + torch.exp2(-2 * 1.4426950408889634 * x.float())) - 1).to(x.dtype)
+
+
+def tanh_clamped(x: Tensor) -> Tensor:
+    return x.clamp(-1, 1)
+
+
 def swiglu_fused(x: Tensor) -> Tensor:
     a, b = x.float().chunk(2, -1)
     return (a / (1 + torch.exp(-a)) * b).to(x.dtype)

@@ -114,6 +114,16 @@ SUBJECTS = {
         (k.triple_rounded_twice,),
         point="N=256",
     ),
+    "tanh": Subject(X, "torch.tanh(x)", (k.tanh_by_sigmoid,), (k.tanh_clamped,)),
+    "standard deviation": Subject(
+        X,
+        "x.std(-1, unbiased=False)",
+        (lambda x: k.variance_two_pass(x.float()).sqrt().to(x.dtype),),
+        (k.std_one_pass,),
+    ),
+    "comparison": Subject(
+        "x=tensor(M, N); y=tensor(M, N)", "x > y", (lambda x, y: x - y > 0,), (lambda x, y: x >= y, lambda x, y: y > x)
+    ),
     "scatter in place": Subject(
         "acc=tensor(M); index=tensor(N, dtypes='int64', low=0, high=M); src=tensor(N)",
         "acc.index_add_(0, index, src)",
@@ -305,6 +315,38 @@ def test_own_check_replaces_the_comparison_of_values(tmp_path: Path) -> None:
     broken = made(tmp_path, text.replace("output[0].shape", "output[7].shape"))
     with pytest.raises(OperatorError, match="check= raised IndexError"):
         judged(broken, broken.reference, inputs)
+
+
+def test_a_mutated_argument_need_not_be_returned_but_may(tmp_path: Path) -> None:
+    text = SUM.replace("workloads", "mutates='x', workloads").format("x.mul_(2), x.sum(-1)")
+    op = made(tmp_path, text)
+    inputs = at(op)
+    assert judged(op, lambda x: (x.mul_(2), x.sum(-1)), inputs) is None
+    assert judged(op, lambda x: x.mul_(2).sum(-1), inputs) is None
+    found = judged(op, lambda x: (x * 2).sum(-1), inputs)
+    assert found is not None
+    assert found.outcome is Outcome.WRONG_VALUES
+
+
+IN_PLACE = """
+def check(output, expected, x):
+    return bool((output == expected).all() and (output != x).any())
+
+@operator(x=tensor(M, N), mutates="x", check=check, workloads=[workload(M=4, N=8)])
+def f(x):
+    x.mul_(2)
+"""
+
+
+def test_own_check_of_an_operator_that_returns_nothing(tmp_path: Path) -> None:
+    op = made(tmp_path, IN_PLACE)
+
+    def nothing(x: torch.Tensor) -> tuple[()]:
+        x.mul_(2)
+        return ()
+
+    assert judged(op, nothing, at(op)) is None
+    assert judged(op, lambda x: (), at(op)) is not None
 
 
 def test_a_users_bound_and_a_teams_tolerance_widen(tmp_path: Path) -> None:
