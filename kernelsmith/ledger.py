@@ -59,7 +59,8 @@ class Ledger:
 
     @property
     def next_number(self) -> int:
-        return max([0, *self.calls, *self.trials]) + 1
+        taken = (n for n, call in self.calls.items() if call.status is not CallStatus.NOTHING)
+        return max([0, *taken, *self.trials]) + 1
 
     @property
     def ranked(self) -> list[TrialRecord]:

@@ -14,7 +14,7 @@ class Rotation:
 
     proposers: tuple[Proposer, ...]
     idle: dict[int, StopReason] = field(default_factory=dict)
-    """Had nothing to try, or did not fit into the budget; until the next landing."""
+    """Had nothing to try, or did not fit into the budget; until there is news."""
     failed: dict[int, str] = field(default_factory=dict)
     turn: int = 0
 
@@ -26,9 +26,9 @@ class Rotation:
                 return index
         return None
 
-    def wake(self, except_for: int | None) -> None:
-        """After a landing: a verdict may give ideas, a settled cost may leave room."""
-        self.idle = {i: why for i, why in self.idle.items() if i == except_for}
+    def wake(self) -> None:
+        """A verdict may give ideas, a settled cost may leave room."""
+        self.idle.clear()
 
     @property
     def reason(self) -> StopReason:

@@ -249,6 +249,11 @@ class Store:
         }
         with self._writing():
             self.folder_of(run).prompt(call.number, prompt)
+            # a call that brought nothing leaves its number to the next one
+            self._db.execute(
+                "DELETE FROM calls WHERE run = ? AND number = ? AND status = ?",
+                (run.id, call.number, CallStatus.NOTHING.value),
+            )
             self._db.table("calls").insert(row)
             self._clock(run, seconds)
 

@@ -298,7 +298,9 @@ class _Loop:
             self.settle(key.number, key.level, _landed(landing.value, Evaluation))
         else:
             self.seeds = _landed(landing.value, tuple)
-        self.rotation.wake(except_for=key.proposer if isinstance(key, _Asked) and landing.value is None else None)
+        # an answer of "nothing" changes nothing for the others: waking them would ask in circles
+        if not isinstance(key, _Asked) or landing.value is not None or landing.error is not None:
+            self.rotation.wake()
 
     def replied(self, key: _Asked, reply: Reply | None, error: Exception | None) -> None:
         number = key.number

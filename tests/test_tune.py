@@ -173,6 +173,20 @@ def test_ensemble_takes_turns_and_goes_on_without_a_failed_one(store: Store) -> 
     assert any("openai:a" in r.message and "500" in r.message for r in bench.records if isinstance(r, Notice))
 
 
+@pytest.mark.parametrize("width", [1, 3])
+def test_proposers_without_ideas_end_the_run_and_take_no_numbers(store: Store, width: int) -> None:
+    first, second = Scripted([code("faster 1.1"), code("faster 1.2")], spec="a"), Scripted([], spec="b")
+    bench = Bench(store, first, second)
+    result = bench.start(width=width)
+    assert result.stop is StopReason.EXHAUSTED
+    assert len(first.asked) + len(second.asked) < 12, "nobody is asked in circles"
+    run = store.find(result.run)
+    numbers = [call.number for call in store.calls(run)]
+    assert len(numbers) == len(set(numbers)) and numbers[0] == 1
+    judged = [t.number for t in store.trials(run)]
+    assert judged[0] == 1 and (width > 1 or judged == [1, 2]), "nothing takes no number"
+
+
 def test_no_provider_that_answers_is_exit_code_2(store: Store) -> None:
     bench = Bench(store, Scripted([ProviderError("cannot connect", "start it")]))
     result = bench.start()
