@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from kernelsmith.triton_cpu.ir import Block, Function, Op, Region, Value, walk
 
 # Costs count vector instructions, roughly; an array costs a store and a load per use, and a loop.
-_COST = {"tt.load": 3, "arith.divf": 6, "math.sqrt": 8, "tt.extern_elementwise": 20}
+_COST = {"tt.load": 3, "arith.divf": 6, "math.sqrt": 8, "tt.extern_elementwise": 20, "arith.remf": 20}
 _KEEP_COST = 12
 _FREE = {
     "tt.splat",

@@ -44,6 +44,8 @@ class Writer:
         element = kind.element
         if name in _FLOAT:
             return self._rounded(f"{args[0]} {_FLOAT[name]} {args[1]}", element)
+        if name == "arith.remf":
+            return self.call("fmod", args, element, vector)
         if name in _FLOAT_EXTREMA:
             return f"{_FLOAT_EXTREMA[name]}({args[0]}, {args[1]})"
         if name in ("arith.cmpi", "arith.cmpf"):

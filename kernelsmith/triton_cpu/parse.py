@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelsmith.triton_cpu.cursor import Cursor
-from kernelsmith.triton_cpu.errors import TtirError
+from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
 from kernelsmith.triton_cpu.infer import result_types
 from kernelsmith.triton_cpu.ir import Attribute, Block, Element, Function, Module, Op, Region, Successor, Type, Value
 
 MAX_DEPTH = 32
+MAX_OPS = 20_000
 Names = dict[str, Value]
 
 
@@ -32,6 +33,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.cursor = Cursor(text)
         self.depth = 0
+        self.count = 0
 
     def module(self) -> Module:
         cursor = self.cursor
@@ -141,6 +143,9 @@ class _Parser:
                 cursor.fail("the end of the operation")
 
     def op(self, names: Names) -> Op:
+        self.count += 1
+        if self.count > MAX_OPS:
+            raise UnsupportedConstruct("the kernel", f"it has more than {MAX_OPS} operations")
         result_names = self.result_names()
         name = self.cursor.token.text.strip('"')
         if not (self.cursor.accept("word") or self.cursor.accept("string")):

@@ -12,7 +12,7 @@ from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
 from kernelsmith.triton_cpu.ir import Dense, Element, Module, Type, walk
 from kernelsmith.triton_cpu.isa import AVX2, AVX512
 from kernelsmith.triton_cpu.lex import MAX_TEXT
-from kernelsmith.triton_cpu.parse import MAX_DEPTH, parse
+from kernelsmith.triton_cpu.parse import MAX_DEPTH, MAX_OPS, parse
 
 FOLDER = Path(__file__).parents[1] / "data" / "ttir"
 FILES = sorted(FOLDER.glob("*/*.ttir"))
@@ -148,6 +148,8 @@ def test_text_without_end_depth_without_end_and_length_without_end() -> None:
     nested = "    scf.if %b {\n" * (MAX_DEPTH + 1) + "    }\n" * (MAX_DEPTH + 1)
     with pytest.raises(TtirError, match="nest deeper"):
         parse(function(nested, "%b: i1"))
+    with pytest.raises(UnsupportedConstruct, match="more than"):
+        parse(function("    %a = arith.addi %n, %n : i32\n" * (MAX_OPS + 1)))
     with pytest.raises(TtirError, match="at most"):
         parse(" " * (MAX_TEXT + 1))
     with pytest.raises(TtirError):
