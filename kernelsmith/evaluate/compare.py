@@ -129,6 +129,8 @@ def _own_check(
 
 
 def _values(position: int, expected: Expected, got: torch.Tensor) -> Finding | None:
+    if _plainly_right(expected, got):
+        return None
     wrong = _wrong_elements(expected, got)
     count = int(wrong.sum())
     if not count:
@@ -152,6 +154,13 @@ def _values(position: int, expected: Expected, got: torch.Tensor) -> Finding | N
     return Finding(Outcome.WRONG_VALUES, f"{message}; {count} of {got.numel()} elements are wrong", mismatch)
 
 
+def _plainly_right(expected: Expected, got: torch.Tensor) -> bool:
+    """Whether every element is within its bound: the usual case, told in a quarter of the time of the whole rule."""
+    if expected.bound is None:
+        return torch.equal(got, expected.truth)
+    return bool(((got.to(expected.truth.dtype) - expected.truth).abs() <= expected.bound).all())
+
+
 def _wrong_elements(expected: Expected, got: torch.Tensor) -> torch.Tensor:
     """Mask of the elements that no honest kernel gives."""
     if expected.bound is None:
@@ -159,21 +168,19 @@ def _wrong_elements(expected: Expected, got: torch.Tensor) -> torch.Tensor:
         for other in expected.seen:
             right |= got == other
         return ~right & ~_steps_apart(expected, got, ~right)
-    working, truth, bound = expected.working, expected.truth, expected.bound
-    wide = got.to(truth.dtype)
+    # Everything is compared in float64: narrow dtypes such as float8 have no arithmetic of their own.
+    truth, bound, dtype = expected.truth, expected.bound, expected.working.dtype
+    wide, beside, rounded = got.to(truth.dtype), expected.working.to(truth.dtype), truth.to(dtype).to(truth.dtype)
     near = (wide - truth).abs() <= bound
     # Where truth is not finite but the reference in its own dtype is, the reference's number is right as well.
-    beside = working.to(truth.dtype)
-    slack = 4 * torch.finfo(working.dtype).eps * beside.abs()
+    slack = 4 * torch.finfo(dtype).eps * beside.abs()
     near |= ~truth.isfinite() & beside.isfinite() & ((wide - beside).abs() <= slack)
-    rounded = truth.to(working.dtype)
-    unknown = rounded.isnan() | working.isnan() | expected.seen[0]
+    unknown = rounded.isnan() | beside.isnan() | expected.seen[0]
+    same = (wide == rounded) | (wide == beside)
     if truth.is_complex():
-        same = (got == rounded) | (got == working)
-        return ~torch.where(got.isnan(), unknown, near | same)
-    limit = torch.finfo(working.dtype).max
-    endless = (got == rounded) | (got == working) | (truth.isfinite() & (truth * wide.sign() + bound >= limit))
-    return ~torch.where(got.isnan(), unknown, torch.where(got.isinf(), endless, near))
+        return ~torch.where(wide.isnan(), unknown, near | same)
+    endless = same | (truth.isfinite() & (truth * wide.sign() + bound >= torch.finfo(dtype).max))
+    return ~torch.where(wide.isnan(), unknown, torch.where(wide.isinf(), endless, near))
 
 
 STEPS = 4
@@ -214,9 +221,9 @@ def untouched(op: LoadedOperator, inputs: CallInputs, after: Sequence[torch.Tens
     """Whether inputs and the memory beside them are as before the call; `after` holds one storage per buffer."""
     names = inputs.buffer_names()
     for name, buffer, left in zip(names, inputs.buffers(), after, strict=True):
-        changed = buffer.storage != left
-        if not bool(changed.any()):
+        if torch.equal(buffer.storage, left):
             continue
+        changed = buffer.storage != left
         inside = reached(buffer)
         beside = changed & ~inside
         if bool(beside.any()):
