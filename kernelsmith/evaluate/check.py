@@ -27,7 +27,7 @@ from kernelsmith.evaluate.truths import Known, Truths
 from kernelsmith.model import Outcome, Stage, digest
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.plan import Launch, LaunchPlan
-from kernelsmith.sandbox.messages import Called, Choice, Order, Replay
+from kernelsmith.sandbox.messages import Called, Choice, Launched, Order, Replay
 
 CALLS = 3
 """Real calls per case, each on new contents: two whose plans must agree, after one that may set things up."""
@@ -118,10 +118,11 @@ class Checker:
 
     def again(self, case: Case, choices: Sequence[Choice] = ()) -> None:
         """Two more real calls, unrecorded: after other shapes, with nobody watching, and the second on nearly the same
-        contents as the first, so that an answer that was kept is a wrong one."""
+        contents as the first, so that an answer that was kept is a wrong one. They launch what a recorded call does."""
         try:
             self._real_call(case, CALLS + 1, tuple(choices), record=False)
-            self._real_call(case, CALLS + 1, tuple(choices), record=False, altered=True)
+            unwatched = self._real_call(case, CALLS + 1, tuple(choices), record=False, altered=True)
+            _same_launches(unwatched, self._real_call(case, CALLS + 1, tuple(choices), record=True))
         except CandidateFailure as failure:
             raise failure.at(case.where(call=CALLS + 1)) from None
 
@@ -273,6 +274,25 @@ def _refused(finding: Finding, case: Case, *, call: int, replay: bool) -> Candid
         where=case.where(call=call, replay=replay),
         mismatch=finding.mismatch,
     )
+
+
+def _same_launches(unwatched: Called, recorded: Called) -> None:
+    """A host function that does its work elsewhere when it is not recorded has a plan that is not its own."""
+    assert recorded.plan is not None
+    steps = [step for step in recorded.plan.steps if isinstance(step, Launch)]
+    planned = tuple(Launched(kernel=recorded.plan.kernels[step.kernel].name, grid=step.grid) for step in steps)
+    if unwatched.launches != planned:
+        raise CandidateFailure(
+            Outcome.NOT_IN_PLAN,
+            f"the host function does something else when it is not recorded: it launches {_words(unwatched.launches)} "
+            f"then, and {_words(planned)} when it is recorded",
+            stage=Stage.RECORD,
+        )
+
+
+def _words(launches: Sequence[Launched]) -> str:
+    shown = ", ".join(f"{launch.kernel}{list(launch.grid)}" for launch in launches[:3])
+    return (shown + (f" and {len(launches) - 3} more" if len(launches) > 3 else "")) or "no kernel"
 
 
 def _difference(one: LaunchPlan, other: LaunchPlan) -> str:

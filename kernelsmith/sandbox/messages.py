@@ -256,11 +256,20 @@ class Structure(Frozen):
     kind: Literal["tensor", "none", "tuple", "list"]
 
 
+class Launched(Frozen):
+    """One kernel launch that was seen, not recorded."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+
+
 class Called(Frozen):
     """`plan` is None if and only if nothing was to be recorded."""
 
     kind: Literal["called"] = "called"
     plan: LaunchPlan | None
+    launches: tuple[Launched, ...] = ()
+    """Of a call that was not recorded, in order; a plan holds them otherwise."""
     structure: Structure
     outputs: tuple[OutputTensor, ...]
     choices: tuple[Choice, ...] = ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import linecache
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,7 +23,7 @@ from kernelsmith.plan import LaunchPlan
 from kernelsmith.sandbox.aten_table import AtenRecorder
 from kernelsmith.sandbox.autotune_hook import Tuning
 from kernelsmith.sandbox.faults import failed
-from kernelsmith.sandbox.launch_hook import LaunchHook
+from kernelsmith.sandbox.launch_hook import LaunchHook, Observer
 from kernelsmith.sandbox.memory import Arena
 from kernelsmith.sandbox.messages import (
     ALIGNMENT,
@@ -31,6 +31,7 @@ from kernelsmith.sandbox.messages import (
     Called,
     CandidateReply,
     Failed,
+    Launched,
     Load,
     Loaded,
     Repeat,
@@ -141,7 +142,11 @@ class Session:
         bases = [region_bytes(arenas[0], region) for region in call.arguments.regions]
         self._last = python_arguments(call.arguments, bases)
         recording = Recording([base.untyped_storage() for base in bases], str(self._file))
-        result = self._run(recording if call.record else None)
+        launches: list[Launched] = []
+        if call.record:
+            result = self._run(recording.launch, AtenRecorder(recording))
+        else:
+            result = self._run(lambda kernel, grid, *_: launches.append(Launched(kernel=kernel.name, grid=grid)))
         structure, outputs = _outputs(result)
         if isinstance(outputs, Failed):
             return outputs
@@ -155,14 +160,15 @@ class Session:
                 return Failed(outcome=Outcome.NOT_IN_PLAN, message=f"the call is no launch plan: {reason(error)}")
             self._state = recording.state
         written, _ = write_outputs(outputs, arenas[1])
-        return Called(plan=plan, structure=structure, outputs=written, choices=self._tuning.used())
+        used = self._tuning.used()
+        return Called(plan=plan, launches=tuple(launches), structure=structure, outputs=written, choices=used)
 
-    def _run(self, recording: Recording | None) -> object:
+    def _run(self, observe: Observer, mode: AbstractContextManager[object] | None = None) -> object:
         assert self._host is not None
-        self._hook.observe = recording.launch if recording else None
+        self._hook.observe = observe
         positional, keywords = self._last
         try:
-            with torch.no_grad(), AtenRecorder(recording) if recording else nullcontext():
+            with torch.no_grad(), mode or nullcontext():
                 return self._host(*positional, **keywords)
         finally:
             self._hook.observe = None
