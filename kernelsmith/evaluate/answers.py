@@ -58,9 +58,16 @@ class _Lifted(TorchFunctionMode):
         return result
 
 
-def run(op: LoadedOperator, inputs: CallInputs, tensors: list[torch.Tensor], reference: Callable[..., Any]) -> Answer:
+def run(
+    op: LoadedOperator,
+    inputs: CallInputs,
+    tensors: list[torch.Tensor],
+    reference: Callable[..., Any],
+    *,
+    state: int = RANDOM_STATE,
+) -> Answer:
     """One run under a fixed random state; whatever the reference raises is an OperatorError with its line."""
-    with seeded(RANDOM_STATE):
+    with seeded(state):
         try:
             result = reference(*inputs.rebuilt(tensors))
         except Exception as error:
@@ -78,9 +85,10 @@ def run(op: LoadedOperator, inputs: CallInputs, tensors: list[torch.Tensor], ref
 
 
 def in_double(op: LoadedOperator, inputs: CallInputs, doubles: list[torch.Tensor]) -> Answer:
-    """The reference on float64 inputs, which it may change if it is one that does."""
+    """The reference on float64 inputs, which it may change if it is one that does; floating answers in float64."""
     with _Lifted():
-        return run(op, inputs, doubles, op.reference_in_double)
+        answer = run(op, inputs, doubles, op.reference_in_double)
+    return as_double(answer)
 
 
 def upcast(t: torch.Tensor) -> torch.Tensor:
@@ -89,8 +97,9 @@ def upcast(t: torch.Tensor) -> torch.Tensor:
     return t.contiguous().double() if t.is_floating_point() else t
 
 
-def as_double(answer: Answer) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    return [upcast(t) for t in answer.returned], [upcast(t) for t in answer.mutated]
+def as_double(answer: Answer) -> Answer:
+    """The same answer with floating tensors in float64."""
+    return Answer([upcast(t) for t in answer.returned], [upcast(t) for t in answer.mutated], answer.single)
 
 
 def mutated_buffers(op: LoadedOperator, inputs: CallInputs) -> list[int]:

@@ -142,9 +142,10 @@ def loss(working: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
 
 
 def _unit(dtype: str) -> float:
-    """Half the spacing of a dtype at 1; 0 for dtypes without rounding."""
+    """Half the spacing of a dtype at 1, at most bfloat16's: nothing in between is rounded to float8. 0 for integers."""
     named = getattr(torch, dtype)
-    return float(torch.finfo(named).eps) / 2 if named.is_floating_point or named.is_complex else 0.0
+    rounds = named.is_floating_point or named.is_complex
+    return min(float(torch.finfo(named).eps), float(torch.finfo(torch.bfloat16).eps)) / 2 if rounds else 0.0
 
 
 def _perturbed(t: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:

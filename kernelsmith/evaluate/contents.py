@@ -158,7 +158,7 @@ def _shaped(x: torch.Tensor, kind: Values, dtype: torch.dtype) -> torch.Tensor:
     if kind is Values.TINY:
         return x * (1e-3 if limit < 1e5 else 1e-9)
     if kind is Values.RAMP:
-        return torch.arange(last, dtype=x.dtype).div(last).expand(x.shape) + x * 1e-3
+        return torch.arange(last, dtype=x.dtype).div(last).reshape([-1] * bool(x.dim())) + x * 1e-3
     if kind is Values.SPIKE and x.dim():
         x[..., max(0, last - 5) :] += 50
         return x

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from kernelsmith.errors import OperatorError
-from kernelsmith.evaluate.answers import Answer, as_double, in_double, is_floating, mutated_buffers, run, upcast
+from kernelsmith.evaluate.answers import as_double, in_double, is_floating, mutated_buffers, run, upcast
 from kernelsmith.evaluate.bounds import Movement, bound_of, movements, user_bounds
 from kernelsmith.evaluate.inputs import CallInputs
 from kernelsmith.operators.loaded import LoadedOperator
@@ -66,7 +66,7 @@ def truth(op: LoadedOperator, inputs: CallInputs, *, draws: int) -> Truth:
         exact = in_double(op, inputs, [d.clone() for d in doubles])
         moved = movements(op, inputs, doubles, exact, draws)
     except OperatorError as error:
-        exact, moved = Answer(*as_double(working), working.single), None
+        exact, moved = as_double(working), None
         notes = (f"truth in the working dtype, for the reference does not run in float64: {error.message}",)
     extra = user_bounds(op, inputs, len(exact.all))
     numbers = mutated_buffers(op, inputs)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from kernelsmith.errors import OperatorError
+from kernelsmith.evaluate.answers import run
 from kernelsmith.evaluate.compare import compare
 from kernelsmith.evaluate.explore import workload_cases
 from kernelsmith.evaluate.inputs import CallInputs, Case, materialise
@@ -17,8 +18,13 @@ from kernelsmith.operators.loaded import LoadedOperator
 
 
 def refuse_trivial(op: LoadedOperator, seed: int) -> None:
-    """Refuses an operator that needs no kernel: zeros, a constant or a copy of an input is accepted on a workload."""
+    """Refuses an operator that needs no kernel: zeros, a constant or a copy of an input is accepted on a workload.
+
+    Refuses a random reference without `check=` as well: no other generator's numbers could ever pass.
+    """
     points = workload_cases(op)
+    if op.check is None:
+        _refuse_random(op, materialise(op, min(points, key=lambda c: _size(op, c)), seed))
     if op.tolerance is None and op.bound is None and op.check is None:
         points = [min(points, key=lambda c: _size(op, c))]
     for case in points:
@@ -29,6 +35,20 @@ def refuse_trivial(op: LoadedOperator, seed: int) -> None:
                 "tune for inputs whose answer depends on them: change values=, the workload, bound= or tolerance=",
                 file=op.info.path,
             )
+
+
+def _refuse_random(op: LoadedOperator, inputs: CallInputs) -> None:
+    one, other = (run(op, inputs, inputs.tensors(), op.reference, state=state).all for state in (1, 2))
+    if not all(torch.equal(_bytes(a), _bytes(b)) for a, b in zip(one, other, strict=True)):
+        raise OperatorError(
+            "the reference draws random numbers, so no kernel can give the same",
+            "say what is owed instead: check=lambda output, expected, *inputs: ..., and properties=",
+            file=op.info.path,
+        )
+
+
+def _bytes(t: torch.Tensor) -> torch.Tensor:
+    return t.contiguous().reshape(-1).view(torch.uint8)
 
 
 def _size(op: LoadedOperator, case: Case) -> int:
@@ -48,7 +68,9 @@ def trivial_answer(op: LoadedOperator, inputs: CallInputs, truth: Truth) -> str 
     if compare(truth, _like(truth, _middle), op, inputs) is None:
         return "a constant"
     for name, given in zip(inputs.buffer_names(), inputs.tensors(), strict=True):
-        fitting = all(e.working.shape == given.shape for e in truth.outputs)
+        fitting = all(
+            e.working.shape == given.shape and e.working.is_complex() == given.is_complex() for e in truth.outputs
+        )
         if fitting and compare(truth, _like(truth, lambda e, g=given: g.to(e.working.dtype)), op, inputs) is None:
             return f"a copy of {name}"
     return None
@@ -65,4 +87,6 @@ def _middle(expected: Expected) -> torch.Tensor:
         return torch.zeros_like(working)
     if not (working.is_floating_point() or working.is_complex()):
         return torch.full_like(working, working.reshape(-1).mode().values.item())
-    return torch.full_like(working, working.double().nan_to_num().mean().item())
+    wide = working.to(expected.truth.dtype)
+    mean = wide[wide.isfinite()].mean().nan_to_num()
+    return mean.to(working.dtype).expand(working.shape)

@@ -12,7 +12,7 @@ import torch
 
 from kernelsmith.errors import OperatorError
 from kernelsmith.evaluate.compare import Finding, compare, untouched
-from kernelsmith.evaluate.explore import cases
+from kernelsmith.evaluate.explore import cases, workload_cases
 from kernelsmith.evaluate.inputs import CallInputs, Case, materialise
 from kernelsmith.evaluate.oracle import truth
 from kernelsmith.evaluate.trivial import refuse_trivial
@@ -393,6 +393,46 @@ def test_operators_that_need_no_kernel_are_refused(tmp_path: Path, name: str) ->
     body, message = TRIVIAL[name]
     with pytest.raises(OperatorError, match=message):
         refuse_trivial(made(tmp_path, SUM.format(body)), 0)
+
+
+def test_a_random_reference_needs_a_check(tmp_path: Path) -> None:
+    text = SUM.format("F.dropout(x, 0.5, training=True)")
+    with pytest.raises(OperatorError, match="draws random numbers"):
+        refuse_trivial(made(tmp_path, text), 0)
+    check = "check=lambda y, want, x: bool(((y == 0) | (y == 2 * x)).all() and y.any()), workloads"
+    with_check = text.replace("workloads", check)
+    refuse_trivial(made(tmp_path, with_check), 0)
+
+
+OTHER_DTYPES = {
+    "float8 in": "x=tensor(M, N, dtypes=('float8_e4m3fn', 'float8_e5m2'))",
+    "complex": "x=tensor(M, N, dtypes='complex64')",
+    "0-d": "x=tensor(dtypes=FLOATS)",
+    "integers": "x=tensor(M, N, dtypes=('int8', 'int32', 'uint8'))",
+}
+
+
+@pytest.mark.parametrize("name", OTHER_DTYPES)
+def test_dtypes_without_much_arithmetic_are_judged_too(tmp_path: Path, name: str) -> None:
+    text = f"""
+    @operator({OTHER_DTYPES[name]}, y=tensor(M, N), workloads=[workload(M=4, N=8)])
+    def f(x, y):
+        x = x if x.is_complex() else x.float()
+        return x * y + 1, (x.abs() * 3).to(torch.float8_e4m3fn)
+    """
+    op = made(tmp_path, text)
+    refuse_trivial(op, 0)
+    for case in cases(op, level=Level.QUICK, seed=0, blocks=()):
+        inputs = materialise(op, case, 2)
+        assert judged(op, op.reference, inputs) is None
+    inputs = materialise(op, workload_cases(op)[0], 2)
+    assert judged(op, lambda x, y: (op.reference(x, y)[0] * 1.01, op.reference(x, y)[1]), inputs) is not None
+
+    def doubled(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        first, second = op.reference(x, y)
+        return first, (second.float() * 2).to(second.dtype)
+
+    assert judged(op, doubled, inputs) is not None
 
 
 def test_a_tolerance_that_lets_zeros_pass_is_refused(tmp_path: Path) -> None:
