@@ -7,6 +7,7 @@ alike, so that a reduction needs one look at it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,10 +18,37 @@ from kernelsmith.triton_cpu.reps import Linear, Rep, Uniform
 from kernelsmith.triton_cpu.scope import Scope
 
 Body = Callable[[Loop], None]
+_UNROLL = 4
+_SHORT = 8
 
 
 @dataclass(frozen=True)
-class _Row:
+class Accumulator:
+    """A vector that every iteration of a row adds to, by which the row's iterations wait for each other.
+
+    Short loops use several of them in turn: `declaration` makes one under another name, `merge` combines two.
+    """
+
+    name: str
+    declaration: Callable[[str], str]
+    merge: Callable[[str, str], str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What else happens in each row: code `before` and `after` the innermost loop, and what it accumulates.
+
+    `ending` stands for the body past all masks; it is given the number of elements there.
+    """
+
+    before: Body | None = None
+    after: Body | None = None
+    ending: Callable[[Loop, str], None] | None = None
+    accumulator: Accumulator | None = None
+
+
+@dataclass(frozen=True)
+class _Inner:
     """The innermost loop: its variable, its size, the name of its end, and its copies."""
 
     x: str
@@ -29,6 +57,10 @@ class _Row:
     main: Loop
     tail: Loop | None
     past: Loop | None
+    accumulator: Accumulator | None
+
+
+_PLAIN = Row()
 
 
 def vector_dimension(shape: tuple[int, ...], lanes: int) -> int | None:
@@ -42,17 +74,14 @@ def emit_nest(
     shape: tuple[int, ...],
     body: Body,
     *,
-    before: Body | None = None,
-    after: Body | None = None,
-    ending: Callable[[Loop, str], None] | None = None,
+    row: Row = _PLAIN,
     vectors: bool = True,
     along: int | None = None,
 ) -> None:
     """Emit loops over `shape`.
 
-    `before` and `after` surround the innermost loop, once per row. `ending` stands for the body past all masks; it is
-    given the number of elements there. Without `vectors`, elements go one by one; `along` picks another dimension to
-    walk in vectors, which whole vectors must fill.
+    Without `vectors`, elements go one by one; `along` picks another dimension to walk in vectors, which whole vectors
+    must fill.
     """
     dimension = vector_dimension(shape, scope.isa.lanes) if vectors and along is None else along
     inner = dimension if dimension is not None else max((n for n, size in enumerate(shape) if size > 1), default=None)
@@ -63,19 +92,19 @@ def emit_nest(
         x = variables[dimension]
         index[dimension] = Linear("0", 1)
     main = Loop(scope, shape, tuple(index), full=dimension is not None, x=x)
-    if before is not None:
-        before(main)
+    if row.before is not None:
+        row.before(main)
     body(main)
     tail = main.tail() if main.limits else None
     if tail is not None:
         body(tail)
     end = scope.fresh("end")
     size = shape[inner] if inner is not None else 1
-    past = _try_ending(main, ending, f"({size} - {end})") if x is not None and ending is not None else None
+    past = _try_ending(main, row.ending, f"({size} - {end})") if x is not None and row.ending is not None else None
     _keep_fused(scope, main, tail, past, end)
     closing = Loop(scope, shape, tuple(index), full=False, x=None)
-    if after is not None:
-        after(closing)
+    if row.after is not None:
+        row.after(closing)
     with scope.nested():
         outer = [n for n, extent in enumerate(shape) if extent > 1 and n != inner]
         for number in outer:
@@ -89,7 +118,7 @@ def emit_nest(
             _inner_loop(scope, f"for (i32 {name} = 0; {name} < {size}; ++{name}) {{", main)
         else:
             scope.write(*main.pre)
-            _emit_row(scope, _Row(x, size, end, main, tail, past))
+            _emit_row(scope, _Inner(x, size, end, main, tail, past, row.accumulator))
         scope.write(*closing.body)
         for _ in outer:
             scope.close()
@@ -135,7 +164,7 @@ def _inner_loop(scope: Scope, header: str, loop: Loop) -> None:
     scope.close()
 
 
-def _emit_row(scope: Scope, row: _Row) -> None:
+def _emit_row(scope: Scope, row: _Inner) -> None:
     x, end = row.x, row.end
     last = row.tail.last if row.tail is not None and not row.main.fused else None
     fixed = last is None and row.past is None
@@ -149,12 +178,41 @@ def _emit_row(scope: Scope, row: _Row) -> None:
     elif last is not None:
         scope.write(f"if ({last} < {end}) {end} = {last};")
     scope.write(f"i64 {x} = 0;")
+    full = end
     if row.tail is not None:
         full = scope.fresh("full")
         scope.write(f"i64 {full} = {end};")
         scope.write(*(f"if ({limit} < {full}) {full} = {limit};" for limit in row.main.limits))
         scope.write(f"{full} = {full} < 0 ? 0 : {full} & -KS_W;")
+    _emit_unrolled(scope, row, full)
+    if row.tail is not None:
         _inner_loop(scope, f"for (; {x} < {full}; {x} += KS_W) {{", row.main)
     _inner_loop(scope, f"for (; {x} < {end}; {x} += KS_W) {{", row.tail if row.tail is not None else row.main)
     if row.past is not None:
         _inner_loop(scope, f"if ({end} < {row.size}) {{", row.past)
+
+
+def _emit_unrolled(scope: Scope, row: _Inner, full: str) -> None:
+    """Most of a row with several accumulators in turn, where a step is so short that it would wait for the last."""
+    accumulator, x, body = row.accumulator, row.x, row.main.body
+    if accumulator is None or len(body) > _SHORT or row.size < 2 * _UNROLL * scope.isa.lanes:
+        return
+    names = [accumulator.name, *(scope.fresh(accumulator.name) for _ in range(_UNROLL - 1))]
+    scope.write(*(accumulator.declaration(name) for name in names[1:]))
+    step = scope.fresh("step")
+    scope.open(f"for (; {x} + {_UNROLL} * KS_W <= {full}; {x} += {_UNROLL} * KS_W) {{")
+    pattern = re.compile(rf"\b(?:{re.escape(accumulator.name)}|{re.escape(x)})\b")
+    for number, name in enumerate(names):
+        here = {accumulator.name: name, x: step}
+        with scope.nested():
+            scope.write(f"const i64 {step} = {x} + {number} * KS_W;")
+            scope.write(*(_renamed(line, pattern, here) for line in body))
+    scope.close()
+    while len(names) > 1:
+        half = len(names) // 2
+        scope.write(*(accumulator.merge(names[n], names[n + half]) for n in range(half)))
+        names = names[:half]
+
+
+def _renamed(line: str, pattern: re.Pattern[str], names: dict[str, str]) -> str:
+    return pattern.sub(lambda match: names[match.group()], line)

@@ -15,7 +15,7 @@ from kernelsmith.triton_cpu.ir import Element, Op, Region, Type, Value
 from kernelsmith.triton_cpu.loop import Index, Loop, Varies
 from kernelsmith.triton_cpu.memory import read_array, write_array
 from kernelsmith.triton_cpu.names import literal, scalar_type, vector_type
-from kernelsmith.triton_cpu.nest import emit_nest, vector_dimension
+from kernelsmith.triton_cpu.nest import Accumulator, Row, emit_nest, vector_dimension
 from kernelsmith.triton_cpu.reps import ZERO, Linear, Rep, Uniform, Vector, uniform_code
 from kernelsmith.triton_cpu.scope import Scope
 
@@ -113,20 +113,23 @@ def _reduce_rows(scope: Scope, op: Op, axis: int, combiner: Combiner) -> None:
     extreme = f"{'-' if fast == 'larger' else ''}__builtin_inf{'' if kind.element is Element.F64 else 'f'}()"
     identity = extreme if fast else combiner.identity
 
+    def declaration(name: str) -> str:
+        if not vectors:
+            return f"{scalar_type(scalar)} {name} = {identity};"
+        start = f"-(i32){identity}" if kind.is_predicate else identity
+        return f"{vector_type(kind)} {name} = ks_splat<{vector_type(kind)}>({start});"
+
+    def merge(a: str, b: str) -> str:
+        if fast:
+            return f"{a} = ks_{fast}({b}, {a});"
+        return f"{a} = {scope.writer.elementwise(combiner.op, [a, b], [kind, kind], vectors)};"
+
     def before(loop: Loop) -> None:
-        lanes = vector_type(kind) if vectors else scalar_type(scalar)
-        start = loop.as_vector(Uniform(identity), kind) if vectors else identity
-        loop.head.append(f"{lanes} {total} = {start};")
+        loop.head.append(declaration(total))
 
     def body(loop: Loop) -> None:
         rep = evaluate(loop, operand, loop.index)
-        item = loop.as_vector(rep, kind) if vectors else uniform_code(rep)
-        if fast:
-            loop.body.append(f"{total} = ks_{fast}({item}, {total});")
-        else:
-            loop.body.append(
-                f"{total} = {scope.writer.elementwise(combiner.op, [total, item], [kind, kind], vectors)};"
-            )
+        loop.body.append(merge(total, loop.as_vector(rep, kind) if vectors else uniform_code(rep)))
 
     def ending(loop: Loop, rest: str) -> None:
         item = evaluate(loop, operand, loop.index)
@@ -147,7 +150,8 @@ def _reduce_rows(scope: Scope, op: Op, axis: int, combiner: Combiner) -> None:
             _all_nan(loop, operand, axis, folded, extreme)
         _put(loop, op.result, home, _drop(loop.index, axis), folded)
 
-    emit_nest(scope, kind.shape, body, before=before, after=after, ending=ending)
+    several = Accumulator(total, declaration, merge)
+    emit_nest(scope, kind.shape, body, row=Row(before, after, ending, several))
 
 
 def _add_alike(loop: Loop, how: tuple[Combiner, str | None, Type], what: tuple[str, str], rest: str) -> str:
