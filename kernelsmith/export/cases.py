@@ -29,16 +29,15 @@ def cases(operator: OperatorInfo, proven: Iterable[Region]) -> list[Case]:
     """Tuned workloads and odd points inside proven boxes, as far as they are small enough."""
     boxes = [r for r in proven if r.status is not RegionStatus.REFUTED]
     scalars = operator.workloads[0].scalars if operator.workloads else {}
-    found: list[Case] = []
-    for box in boxes:
-        if all(layout == "contiguous" for layout in box.layouts.values()) and not operator.relations:
-            dims = {n: min(max(low, _MODEST + i), high) for i, (n, (low, high)) in enumerate(box.dims.items())}
-            found.append(Case(dims, box.dtypes, {**scalars, **box.scalars}))
-    found += [
+    found = [
         Case(workload.dims, workload.dtypes, workload.scalars)
         for workload in operator.workloads
         if any(_inside(box, workload.dims, workload.dtypes) for box in boxes)
     ]
+    for box in boxes:
+        if all(layout == "contiguous" for layout in box.layouts.values()) and not operator.relations:
+            dims = {n: min(max(low, _MODEST + i), high) for i, (n, (low, high)) in enumerate(box.dims.items())}
+            found.append(Case(dims, box.dtypes, {**scalars, **box.scalars}))
     unique = [c for i, c in enumerate(found) if c not in found[:i] and _bytes(operator, c) <= MAX_BYTES]
     return unique[:MAX_CASES]
 

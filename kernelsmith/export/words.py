@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from kernelsmith.export.cases import Case
 from kernelsmith.model import Region, Timing, Workload
+
+MAX_ROWS = 12
+"""Regions on the package's page; more would hide the rest of it."""
 
 
 def boxes(regions: Iterable[Region]) -> str:
@@ -35,9 +39,18 @@ def region_table(regions: Sequence[Region]) -> str:
             _pairs({k: v for k, v in r.layouts.items() if v != "contiguous"}) or "contiguous",
             r.status.value + (f", {_pairs(r.scalars)}" if r.scalars else ""),
         ]
-        for r in regions
+        for r in sorted(regions, key=_volume, reverse=True)[:MAX_ROWS]
     ]
-    return _table(head, rows)
+    more = len(regions) - len(rows)
+    return _table(head, rows) + (f"\n\nand {more} smaller regions, listed in `_proven.py`." if more else "")
+
+
+def _volume(region: Region) -> tuple[int, int]:
+    """Calls in a box, then the work in its largest: what a reader looks for first."""
+    return (
+        math.prod(high - low + 1 for low, high in region.dims.values()),
+        math.prod(high for _, high in region.dims.values()),
+    )
 
 
 def timing_table(timings: Sequence[Timing]) -> str:

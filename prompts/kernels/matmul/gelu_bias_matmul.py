@@ -1,8 +1,8 @@
 """gelu(x @ weight + bias): a tiled matrix product whose epilogue never leaves the accumulator.
 
 One program per output tile, float32 accumulation, ieee products (TF32 is not what float32 callers asked for). Tiles are
-visited in groups of rows so that neighbours share operands in cache. gelu_tanh(v) is written as v * sigmoid(2u), which
-does not cancel for negative v. Use this form for any linear layer followed by an elementwise function.
+visited in groups of rows so that neighbours share operands in cache. (1 + tanh(u)) / 2 is written as sigmoid(2u), which
+does not cancel for negative u. Use this form for any linear layer followed by an elementwise function.
 """
 
 import torch
@@ -44,7 +44,8 @@ def gelu_bias_matmul_tile(
         b += BK * b_row
     v = acc + tl.load(bias_ptr + rn, mask=rn < n, other=0.0).to(tl.float32)
     u = 0.7978845608028654 * (v + 0.044715 * v * v * v)  # sqrt(2 / pi): the tanh approximation of GELU
-    tl.store(c_ptr + rm * n + rn, v / (1.0 + tl.exp(-2.0 * u)), mask=(rm < m) & (rn < n))
+    gate = tl.where(u < -18.7, 0.0, 1.0 / (1.0 + tl.exp(-2.0 * u)))  # (1 + tanh(u)) / 2: 0 where float64 has it 0
+    tl.store(c_ptr + rm * n + rn, v * gate, mask=(rm < m) & (rn < n))
 
 
 def gelu_bias_matmul(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
