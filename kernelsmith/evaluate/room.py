@@ -16,6 +16,7 @@ from kernelsmith.evaluate.truths import Truths
 from kernelsmith.model import OperatorRef, Seed
 from kernelsmith.operators.load import LoadedOperator, load
 from kernelsmith.sandbox.memory import ArenaPool
+from kernelsmith.sandbox.tensors import torch_threads
 from kernelsmith.sandbox.zygote import Zygote
 from kernelsmith.targets import Target, resolve
 
@@ -32,19 +33,19 @@ class Room:
         self.target: Target = resolve(target)
         self.threads = len(os.sched_getaffinity(0))
         self.gate = DeviceGate(self.target.torch_device)
-        self.truths = Truths()
+        self.truths = Truths(self.threads)
         self.arenas = ArenaPool()
         self._unsafe = unsafe
         self._lock = threading.Lock()
         self._zygote: Zygote | None = None
         self._operators: dict[str, LoadedOperator] = {}
         self._rivals: dict[str, Rivals] = {}
-        torch.set_num_threads(self.threads)
+        torch.set_num_threads(1)  # jobs share the cores with each other and with their candidates
 
     @functools.cached_property
     def copy_bytes_per_second(self) -> float:
         """The device's measured peak, once per judge."""
-        with self.gate.exclusive():
+        with self.gate.exclusive(), torch_threads(self.threads):
             return copy_bandwidth()
 
     @property

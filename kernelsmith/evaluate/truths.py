@@ -18,6 +18,7 @@ from kernelsmith.evaluate.oracle import Truth, truth
 from kernelsmith.model import digest
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.plan import ITEM_SIZES
+from kernelsmith.sandbox.tensors import torch_threads
 
 LARGE_ELEMENTS = 1 << 20
 DRAWS, DRAWS_LARGE = 8, 2
@@ -57,7 +58,9 @@ class Known:
 class Truths:
     """A cache by (operator, case, seed); thread-safe, each truth computed once."""
 
-    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+    def __init__(self, threads: int, limit_bytes: int = LIMIT_BYTES) -> None:
+        """`threads` are for large inputs; small ones are computed by the calling thread alone."""
+        self._threads = threads
         self._limit = limit_bytes
         self._entries: OrderedDict[str, Known] = OrderedDict()
         self._bytes = 0
@@ -87,10 +90,10 @@ class Truths:
                 self._computing.pop(key, None)
             return known
 
-    @staticmethod
-    def _compute(operator: LoadedOperator, case: Case, seed: int, altered_by: int | None) -> Known:
+    def _compute(self, operator: LoadedOperator, case: Case, seed: int, altered_by: int | None) -> Known:
         inputs = materialise(operator, case, seed)
         if altered_by is not None:
             inputs = altered(operator, inputs, materialise(operator, case, altered_by))
         large = inputs.nbytes > 4 * LARGE_ELEMENTS
-        return Known(inputs, truth(operator, inputs, draws=DRAWS_LARGE if large else DRAWS))
+        with torch_threads(self._threads if large else 1):
+            return Known(inputs, truth(operator, inputs, draws=DRAWS_LARGE if large else DRAWS))

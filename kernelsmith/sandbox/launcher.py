@@ -36,7 +36,7 @@ from kernelsmith.sandbox.messages import (
 )
 from kernelsmith.sandbox.protocol import Channel, PeerGoneError
 from kernelsmith.sandbox.replay import BoundKernel, Device, PlanError, Workspace
-from kernelsmith.sandbox.tensors import Arenas, one_thread, region_bytes, use_threads, write_outputs
+from kernelsmith.sandbox.tensors import Arenas, region_bytes, torch_threads, use_threads, write_outputs
 
 _MESSAGE_CHARS = 4000
 
@@ -133,7 +133,7 @@ class Launcher:
         intact, at = True, 0
         for index, regions in enumerate(request.pool):
             inputs = [region_bytes(arenas[0], region) for region in regions]
-            with one_thread():
+            with torch_threads(1):
                 workspace.reset(inputs, request.poison)
                 self._flush.fill_(request.poison)
             nanoseconds.append(workspace.time())

@@ -48,14 +48,18 @@ def use_threads() -> None:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch works alone meanwhile. Its other threads spin for a while after they were used, in the way of a clock."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def torch_threads(count: int) -> Iterator[None]:
+    """Torch works with so many threads meanwhile.
+
+    Its helpers spin for a while after they were used, in the way of a clock, and small work waits for helpers that have
+    no core to run on.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
 
 
 class Arenas:
