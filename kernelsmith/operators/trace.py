@@ -23,6 +23,11 @@ class Trace:
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch's own hook. True, the default, imports torch._dynamo at the first call, which takes seconds."""
+        return False
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.names: dict[str, None] = {}
