@@ -94,6 +94,14 @@ class Uses:
 
     def loads_below(self, values: Iterable[Value], known: set[Value]) -> list[Op]:
         """Lazy loads that the expressions of `values` would execute, stopping at values that are already kept."""
+        return [op for op in self._lazy_below(values, known) if op.name == "tt.load"]
+
+    def kept_below(self, values: Iterable[Value], known: set[Value]) -> list[Value]:
+        """Values below `values` that are to have an array and have none yet."""
+        found = (value for op in self._lazy_below(values, known) for value in op.results)
+        return [value for value in found if value in self.arrays and value not in known]
+
+    def _lazy_below(self, values: Iterable[Value], known: set[Value]) -> list[Op]:
         found: dict[Op, None] = {}
         seen: set[Value] = set()
         stack = list(values)
@@ -103,11 +111,9 @@ class Uses:
                 continue
             seen.add(value)
             op = self.definitions.get(value)
-            if op is None or not is_lazy(op):
-                continue
-            if op.name == "tt.load":
+            if op is not None and is_lazy(op):
                 found[op] = None
-            stack.extend(op.operands)
+                stack.extend(op.operands)
         return list(found)
 
 

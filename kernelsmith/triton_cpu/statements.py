@@ -19,7 +19,7 @@ from kernelsmith.triton_cpu.memory import store_lanes, write_array
 from kernelsmith.triton_cpu.names import array_element, scalar_type, vector_type
 from kernelsmith.triton_cpu.nest import emit_nest
 from kernelsmith.triton_cpu.reduce import emit_reduce, emit_scan
-from kernelsmith.triton_cpu.reps import Uniform, uniform_code
+from kernelsmith.triton_cpu.reps import ZERO, Linear, Uniform, uniform_code
 from kernelsmith.triton_cpu.scope import Scope
 
 TERMINATORS = {"scf.yield", "scf.condition", "tt.return", "cf.br", "cf.cond_br"}
@@ -103,11 +103,65 @@ def _is_argument(scope: Scope, value: Value) -> bool:
 
 
 def emit_store(scope: Scope, op: Op) -> None:
-    pointer, stored = op.operands[0], op.operands[1]
-    for load in scope.uses.loads_below(op.operands, set(scope.arrays)):
-        source = load.operands[0]
-        if load.result.type.shape != pointer.type.shape or not same_offsets(scope, source, pointer):
+    risky = _risky_loads(scope, op)
+    if risky and not _store_where_apart(scope, op, risky):
+        for load in risky:
             materialise(scope, load.result)
+        risky = []
+    if not risky:
+        _store(scope, op)
+
+
+def _risky_loads(scope: Scope, op: Op) -> list[Op]:
+    """Loads that a store's own loop must not execute: an earlier iteration may have overwritten what they read."""
+    pointer = op.operands[0]
+    return [
+        load
+        for load in scope.uses.loads_below(op.operands, set(scope.arrays))
+        if load.result.type.shape != pointer.type.shape or not same_offsets(scope, load.operands[0], pointer)
+    ]
+
+
+def _store_where_apart(scope: Scope, op: Op, risky: list[Op]) -> bool:
+    """Store a row twice over: loading on the way if the memory is apart at run time, from arrays if not.
+
+    A norm's weights are never the output, but only the addresses can tell.
+    """
+    for value in scope.uses.kept_below(op.operands, set(scope.arrays)):
+        materialise(scope, value)
+    written = _extent(scope, op.operands[0])
+    read = [_extent(scope, load.operands[0]) for load in risky]
+    if written is None or None in read:
+        return False
+    apart = " && ".join(f"ks_apart({written}, {extent})" for extent in read)
+    with scope.region(f"if ({apart}) {{"):
+        _store(scope, op)
+    with scope.region("else {"):
+        for load in risky:
+            materialise(scope, load.result)
+        _store(scope, op)
+    return True
+
+
+def _extent(scope: Scope, pointer: Value) -> str | None:
+    """`start, bytes` of the memory that a row of pointers spans, if it is contiguous or one place."""
+    shape = pointer.type.shape
+    index = tuple(Linear("0", 1) if size > 1 else ZERO for size in shape)
+    if sum(size > 1 for size in shape) != 1:
+        return None
+    probe = Loop(scope, shape, index, full=True, x="0")
+    rep = evaluate(probe, pointer, index)
+    size = pointer.type.element.bytes
+    if probe.body or probe.limits:
+        return None
+    scope.write(*probe.pre)
+    if isinstance(rep, Uniform):
+        return f"{rep.code}, {size}"
+    return f"{rep.base}, {size * pointer.type.count}" if isinstance(rep, Linear) and rep.stride == 1 else None
+
+
+def _store(scope: Scope, op: Op) -> None:
+    pointer, stored = op.operands[0], op.operands[1]
 
     def body(loop: Loop) -> None:
         mask = evaluate(loop, op.operands[2], loop.index) if len(op.operands) > 2 else Uniform("true")

@@ -2,7 +2,6 @@
 
 # ruff: noqa: SIM108, RUF059, B007 - kernels are written the way the field writes them
 
-
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
@@ -527,3 +526,9 @@ def padded_sums(x_ptr, o_ptr, n, m, B: tl.constexpr):
     tl.store(o_ptr + 3, tl.sum(x * y + 1.0))
     tl.store(o_ptr + 4, tl.min(y))
     tl.store(o_ptr + 5, tl.sum(tl.load(x_ptr + (B - 1 - o), mask=B - 1 - o < n, other=0.5)))
+
+
+@triton.jit
+def shift(x_ptr, o_ptr, by, n, B: tl.constexpr):
+    o = tl.arange(0, B)
+    tl.store(o_ptr + o, tl.load(x_ptr + o + by, mask=o < n) * 2.0, mask=o < n)

@@ -84,6 +84,20 @@ def test_loads_happen_before_stores_even_through_two_names_of_one_tensor() -> No
     assert torch.equal(y, expected)
 
 
+@pytest.mark.parametrize("by", [1, 16, -1, -16, 0, 200])
+def test_a_shift_within_one_tensor_and_between_two(by: int) -> None:
+    memory = torch.randn(600)
+    expected = memory.clone()
+    expected[200:300] = 2 * memory[200 + by : 300 + by]
+    kernels.shift[(1,)](memory[200:], memory[200:], by, 100, B=128)
+    assert torch.equal(memory, expected)
+    other, out = torch.randn(600), torch.zeros(600)
+    kernels.shift[(1,)](other[200:], out[200:], by, 100, B=128)
+    assert torch.equal(out[200:300], 2 * other[200 + by : 300 + by])
+    assert not out[:200].any()
+    assert not out[300:].any()
+
+
 def test_early_return_if_and_while() -> None:
     x = torch.randn(256)
     out = torch.zeros(4, 256)

@@ -199,6 +199,10 @@ KS_MASKED(i32, i32, vi32, KS_SAME, KS_SAME)
 KS_MASKED(f32, f32, vf32, KS_SAME, KS_SAME)
 #endif
 
+KS_INLINE bool ks_apart(const char *a, i64 a_bytes, const char *b, i64 b_bytes) {
+  return (u64)a + (u64)a_bytes <= (u64)b || (u64)b + (u64)b_bytes <= (u64)a;
+}
+
 // ---- integers: division by zero and overflow give a value, as on a GPU, instead of a signal ----
 
 template <class T> KS_INLINE T ks_divide(T a, T b) { return b == 0 ? (T)-1 : b == (T)-1 && (T)-1 < 0 ? (T)(0 - (u64)a) : (T)(a / b); }
