@@ -12,6 +12,7 @@ from kernelsmith.evaluate.baseline import ENVIRONMENT
 from kernelsmith.evaluate.bench import copy_bandwidth
 from kernelsmith.evaluate.gate import DeviceGate
 from kernelsmith.evaluate.rivals import Rivals
+from kernelsmith.evaluate.trivial import refuse_trivial
 from kernelsmith.evaluate.truths import Truths
 from kernelsmith.model import OperatorRef, Seed
 from kernelsmith.operators.load import LoadedOperator, load
@@ -22,6 +23,7 @@ from kernelsmith.targets import Target, resolve
 
 ROLES = ("kernelsmith.sandbox.recorder", "kernelsmith.sandbox.launcher", "kernelsmith.devices.cpu")
 WARM = "kernelsmith.sandbox.warm.compile_something"
+TRIVIAL_SEED = 0
 MODEL_SEED = 42
 """Under which `Model` and `ModelNew` are constructed (KernelBench's own default)."""
 
@@ -46,7 +48,7 @@ class Room:
     def copy_bytes_per_second(self) -> float:
         """The device's measured peak, once per judge."""
         with self.gate.exclusive(), torch_threads(self.threads):
-            return copy_bandwidth()
+            return copy_bandwidth(self.threads)
 
     @property
     def flush_bytes(self) -> int:
@@ -68,7 +70,9 @@ class Room:
         key = ref.model_dump_json()
         with self._lock:
             if key not in self._operators:
-                self._operators[key] = load(ref, model_seed=MODEL_SEED)
+                operator = load(ref, model_seed=MODEL_SEED)
+                refuse_trivial(operator, TRIVIAL_SEED)
+                self._operators[key] = operator
             return self._operators[key]
 
     def rivals(self, ref: OperatorRef) -> Rivals:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -212,13 +213,29 @@ def _replaced(text: str, changed: Mapping[str, Scalar]) -> str:
 
 
 def _constants(tree: ast.Module) -> dict[str, int | None]:
-    """Module constants by name; the number where it is a plain integer."""
+    """Module constants by name; the number where it is a plain integer, or arithmetic on plain integers."""
     found: dict[str, int | None] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            value = node.value.value if isinstance(node.value, ast.Constant) else None
-            found[node.targets[0].id] = value if isinstance(value, int) and not isinstance(value, bool) else None
+            found[node.targets[0].id] = _integer(node.value)
     return found
+
+
+def _integer(node: ast.expr) -> int | None:
+    """`4096`, `2048 * 2`; None for anything else."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, int) and not isinstance(node.value, bool) else None
+    operations: dict[type[ast.operator], Callable[[int, int], int]] = {
+        ast.Add: operator.add,
+        ast.Sub: operator.sub,
+        ast.Mult: operator.mul,
+        ast.FloorDiv: operator.floordiv,
+    }
+    if isinstance(node, ast.BinOp) and (apply := operations.get(type(node.op))) is not None:
+        left, right = _integer(node.left), _integer(node.right)
+        if left is not None and right is not None and (right or apply is not operator.floordiv):
+            return apply(left, right)
+    return None
 
 
 def _shrunk(
