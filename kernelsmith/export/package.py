@@ -96,9 +96,12 @@ def export(item: ExportInput, out: Path, *, name: str = "", swept_only: bool = F
 def _regions(item: ExportInput, wanted: set[RegionStatus]) -> tuple[Region, ...]:
     """Boxes of these kinds; a dtype that has no alternative is written into each."""
     only = {a.name: a.dtypes[0] for a in item.operator.arguments if _has_one_dtype(a)}
-    return tuple(
-        r.model_copy(update={"dtypes": only | r.dtypes}) for r in item.evaluation.verified if r.status in wanted
-    )
+    found: list[Region] = []
+    for region in item.evaluation.verified:
+        whole = region.model_copy(update={"dtypes": only | region.dtypes})
+        if region.status in wanted and whole not in found:  # one box may have been tried with several contents
+            found.append(whole)
+    return tuple(found)
 
 
 def _has_one_dtype(argument: ArgumentInfo) -> bool:

@@ -34,8 +34,8 @@ def region_table(regions: Sequence[Region]) -> str:
     head = [*dims, "dtypes", "layouts", "how"]
     rows = [
         [
-            *(f"{r.dims[d][0]}..{r.dims[d][1]}" if d in r.dims else "any" for d in dims),
-            _pairs(r.dtypes) or "any",
+            *(_range(*r.dims[d]) if d in r.dims else "any" for d in dims),
+            next(iter(r.dtypes.values())) if len(set(r.dtypes.values())) == 1 else _pairs(r.dtypes) or "any",
             _pairs({k: v for k, v in r.layouts.items() if v != "contiguous"}) or "contiguous",
             r.status.value + (f", {_pairs(r.scalars)}" if r.scalars else ""),
         ]
@@ -67,6 +67,10 @@ def timing_table(timings: Sequence[Timing]) -> str:
         times = (f"{t.baselines[n]:.4g}" if n in t.baselines else "" for n in names)
         rows.append([t.workload.label, f"{t.median_ms:.4g}", *times, speed, t.verdict.value])
     return _table(head, rows)
+
+
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low}..{high}"
 
 
 def _pairs(values: dict[str, str] | dict[str, bool | int | float | str | None]) -> str:

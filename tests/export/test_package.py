@@ -209,7 +209,7 @@ def test_provenance_and_page_say_where_it_comes_from(package: Path) -> None:
     assert len(record["timings"]) == 3
     assert record["verified"][0]["dims"] == {"M": [1, 300], "N": [1, 9000]}
     page = (package / "README.md").read_text()
-    assert "| 1..300 | 1..9000 | x float32 | contiguous | sampled |" in page
+    assert "| 1..300 | 1..9000 | float32 | contiguous | sampled |" in page
     assert "2.00 (1.90 to 2.10)" in page
     assert "CPU backend" in page
     assert "$" not in page
