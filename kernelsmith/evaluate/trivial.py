@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from kernelsmith.errors import OperatorError
-from kernelsmith.evaluate.answers import run
+from kernelsmith.evaluate.answers import is_floating, run, upcast
 from kernelsmith.evaluate.compare import compare
 from kernelsmith.evaluate.explore import workload_cases
 from kernelsmith.evaluate.inputs import CallInputs, Case, materialise
-from kernelsmith.evaluate.oracle import Expected, Truth, truth
+from kernelsmith.evaluate.oracle import Truth, truth
 from kernelsmith.operators.declare import TensorSpec
 from kernelsmith.operators.loaded import LoadedOperator
 
@@ -28,8 +29,9 @@ def refuse_trivial(op: LoadedOperator, seed: int) -> None:
     if op.tolerance is None and op.bound is None and op.check is None:
         points = [min(points, key=lambda c: _size(op, c))]
     for case in points:
-        inputs = materialise(op, case, seed)
-        if found := trivial_answer(op, inputs, truth(op, inputs, draws=1)):
+        inputs, others = materialise(op, case, seed), materialise(op, case, seed + 1)
+        elsewhere = run(op, others, others.tensors(), op.reference).returned
+        if found := trivial_answer(op, inputs, truth(op, inputs, draws=1), elsewhere):
             raise OperatorError(
                 f"{found} passes as the answer at {inputs.case.where().describe()}, so a check proves nothing",
                 "tune for inputs whose answer depends on them: change values=, the workload, bound= or tolerance=",
@@ -56,8 +58,14 @@ def _size(op: LoadedOperator, case: Case) -> int:
     return sum(math.prod(op.shape(n, case.dims)) for n in tensors)
 
 
-def trivial_answer(op: LoadedOperator, inputs: CallInputs, truth: Truth) -> str | None:
-    """Words for an answer that needs no work and would pass: zeros, a constant, an input as it is."""
+def trivial_answer(
+    op: LoadedOperator, inputs: CallInputs, truth: Truth, elsewhere: Sequence[torch.Tensor]
+) -> str | None:
+    """Words for an answer that needs no work and would pass: zeros, a constant, an input as it is.
+
+    The constants are taken from `elsewhere`, the answers to other contents: the mean of an output of one element is the
+    right answer to its own.
+    """
     before = [b.storage for b in inputs.buffers()]
     if op.mutates and compare(truth, _like(truth, lambda e: e.working), op, inputs, after=before) is None:
         return "leaving everything as it is"
@@ -65,7 +73,7 @@ def trivial_answer(op: LoadedOperator, inputs: CallInputs, truth: Truth) -> str 
         return None
     if compare(truth, _like(truth, lambda e: torch.zeros_like(e.working)), op, inputs) is None:
         return "zero"
-    if compare(truth, _like(truth, _middle), op, inputs) is None:
+    if compare(truth, [_middle(answer) for answer in elsewhere], op, inputs) is None:
         return "a constant"
     for name, given in zip(inputs.buffer_names(), inputs.tensors(), strict=True):
         fitting = all(
@@ -80,13 +88,12 @@ def _like(truth: Truth, make: Any) -> list[torch.Tensor]:
     return [make(e).contiguous() for e in truth.outputs if e.returned is not None]
 
 
-def _middle(expected: Expected) -> torch.Tensor:
-    """The constant nearest to an output: its mean, or its most frequent integer."""
-    working = expected.working
-    if not working.numel():
-        return torch.zeros_like(working)
-    if not (working.is_floating_point() or working.is_complex()):
-        return torch.full_like(working, working.reshape(-1).mode().values.item())
-    wide = working.to(expected.truth.dtype)
+def _middle(answer: torch.Tensor) -> torch.Tensor:
+    """The constant nearest to an answer: its mean, or its most frequent integer."""
+    if not answer.numel():
+        return torch.zeros_like(answer)
+    if not is_floating(answer):
+        return torch.full_like(answer, answer.reshape(-1).mode().values.item())
+    wide = upcast(answer)
     mean = wide[wide.isfinite()].mean().nan_to_num()
-    return mean.to(working.dtype).expand(working.shape)
+    return mean.to(answer.dtype).expand(answer.shape).contiguous()

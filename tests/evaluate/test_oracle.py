@@ -395,6 +395,11 @@ def test_operators_that_need_no_kernel_are_refused(tmp_path: Path, name: str) ->
         refuse_trivial(made(tmp_path, SUM.format(body)), 0)
 
 
+@pytest.mark.parametrize("body", ["x.sum()", "x.double().sum().float()", "x.reshape(-1).argmax()"])
+def test_one_number_that_depends_on_the_input_is_no_constant(tmp_path: Path, body: str) -> None:
+    refuse_trivial(made(tmp_path, SUM.format(body)), 0)
+
+
 def test_a_random_reference_needs_a_check(tmp_path: Path) -> None:
     text = SUM.format("F.dropout(x, 0.5, training=True)")
     with pytest.raises(OperatorError, match="draws random numbers"):
