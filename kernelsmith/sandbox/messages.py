@@ -346,6 +346,10 @@ class Order(StrEnum):
     BACKWARDS = "backwards"
     """One after the other, the last one first: allowed by Triton, and what a kernel that counts on the first program
     running first does not survive. Like DEVICE where a device offers no choice."""
+    APART = "apart"
+    """Each one on memory as it was before the launch; what they wrote is put together at the end. The same for kernels
+    without atomics, unless programs read or add to what others write. BACKWARDS for kernels with atomics and where it
+    would take long."""
 
 
 class Replay(Frozen):

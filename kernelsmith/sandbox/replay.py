@@ -8,6 +8,7 @@ launcher owns one per plan; what differs by device stands behind `Device`.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,9 @@ GUARD_BYTES = 1024
 
 _GUARD_BYTE = 0xA5
 _POINTERS = ("*", "!tt.ptr")
+_ATOMIC = "tt.atomic"
+APART_BYTES = 16 << 20
+"""Programs times bytes of memory up to which `Order.APART` is done: milliseconds."""
 
 
 class PlanError(Exception):
@@ -67,10 +71,11 @@ class BoundKernel(Protocol):
     @property
     def arguments(self) -> tuple[str, ...]: ...
 
-    def bind(
-        self, grid: tuple[int, int, int], slots: Sequence[int | float], *, backwards: bool = False
-    ) -> Callable[[], object]:
-        """A call that launches it on these addresses and scalars; `backwards` as in `Order.BACKWARDS`."""
+    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[], object]:
+        """A call that launches it on these addresses and scalars."""
+
+    def bind_each(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[int], object] | None:
+        """A call that runs one program instance alone, by its number; None where the device cannot."""
 
 
 class Device(Protocol):
@@ -127,8 +132,10 @@ class Workspace:
     def run(self, order: Order = Order.DEVICE) -> None:
         """All steps once. Raises PlanError for a step that torch refuses."""
         with plan_faults():
-            for step in self.steps if order is Order.DEVICE else self._backwards():
-                step()
+            for number, step in enumerate(self.steps):
+                planned = self.plan.steps[number]
+                if order is Order.DEVICE or not isinstance(planned, Launch) or not self._ordered(planned, order):
+                    step()
 
     def time(self) -> int:
         """Nanoseconds of all steps once; raises as `run` does."""
@@ -182,19 +189,39 @@ class Workspace:
 
     # ---------------------------------------------------------------- steps
 
-    def _backwards(self) -> list[Callable[[], object]]:
-        return [self._bind(step, backwards=True) for step in self.plan.steps]
-
-    def _bind(self, step: Step, *, backwards: bool = False) -> Callable[[], object]:
+    def _bind(self, step: Step) -> Callable[[], object]:
         if isinstance(step, Launch):
-            kernel, name = self._kernels[step.kernel], self.plan.kernels[step.kernel].name
-            return kernel.bind(step.grid, self._slots(step, kernel.arguments, name), backwards=backwards)
+            return self._kernels[step.kernel].bind(step.grid, self._slots(step))
         out = self._tensor(step.out)
         if isinstance(step, Copy):
             return partial(out.copy_, self._tensor(step.source))
         return out.zero_ if _is_zero(step) else partial(out.fill_, _number(step.value))
 
-    def _slots(self, launch: Launch, kinds: Sequence[str], name: str) -> list[int | float]:
+    def _ordered(self, launch: Launch, order: Order) -> bool:
+        """Run a launch's programs in this order; False where the device cannot."""
+        one = self._kernels[launch.kernel].bind_each(launch.grid, self._slots(launch))
+        if one is None:
+            return False
+        programs = math.prod(launch.grid)
+        atomics = _ATOMIC in self.plan.kernels[launch.kernel].ttir
+        if order is Order.APART and not atomics and programs * self._memory.numel() <= APART_BYTES:
+            self._apart(one, programs)
+        else:
+            for number in reversed(range(programs)):
+                one(number)
+        return True
+
+    def _apart(self, one: Callable[[int], object], programs: int) -> None:
+        before = self._memory.clone()
+        together = before.clone()
+        for number in range(programs):
+            self._memory.copy_(before)
+            one(number)
+            torch.where(self._memory != before, self._memory, together, out=together)
+        self._memory.copy_(together)
+
+    def _slots(self, launch: Launch) -> list[int | float]:
+        kinds, name = self._kernels[launch.kernel].arguments, self.plan.kernels[launch.kernel].name
         if len(kinds) != len(launch.arguments):
             raise PlanError(f"{name} takes {len(kinds)} arguments and is given {len(launch.arguments)}")
         return [self._slot(kind, argument, name) for kind, argument in zip(kinds, launch.arguments, strict=True)]

@@ -66,19 +66,22 @@ class Kernel:
         """Runs the grid to its end. A slot holds an address or a scalar; a grid with a zero runs nothing."""
         self.bind(grid, slots)()
 
-    def bind(self, grid: Grid, slots: Sequence[int | float], *, backwards: bool = False) -> Callable[[], object]:
-        """Packs everything once; each call of the result runs the grid. Memory behind addresses must outlive it.
+    def bind(self, grid: Grid, slots: Sequence[int | float]) -> Callable[[], object]:
+        """Packs everything once; each call of the result runs the grid. Memory behind addresses must outlive it."""
+        return functools.partial(pool.load(), self._request(grid, slots))
 
-        With `backwards` the program instances run one after the other, the last one first.
-        """
+    def bind_each(self, grid: Grid, slots: Sequence[int | float]) -> Callable[[int], object]:
+        """Like `bind`, but each call runs one program instance, given by its number (x runs fastest)."""
+        return functools.partial(pool.load_one(), self._request(grid, slots))
+
+    def _request(self, grid: Grid, slots: Sequence[int | float]) -> bytes:
         if len(slots) != len(self.arguments):
             raise UsageError(
                 f"kernel {self.name} takes {len(self.arguments)} arguments ({', '.join(self.arguments)}), "
                 f"got {len(slots)}"
             )
         packed = b"".join(map(pack_slot, self.arguments, slots))
-        request = pool.header(self.entry, grid, self.scratch_bytes) + packed
-        return functools.partial(pool.load(backwards=backwards), request)
+        return pool.header(self.entry, grid, self.scratch_bytes) + packed
 
 
 @dataclass(frozen=True)

@@ -68,17 +68,27 @@ def header(entry: int, grid: tuple[int, int, int], scratch_bytes: int) -> bytes:
 
 
 @functools.cache
-def load(*, backwards: bool = False) -> Callable[[bytes], int]:
+def load() -> Callable[[bytes], int]:
     """The function that runs one request and returns when it is done; starts no thread.
 
-    With `backwards` it runs the program instances one after the other, the last one first. Raises InfrastructureError
-    from a launch that could not run.
+    Raises InfrastructureError from a launch that could not run.
     """
     library = ctypes.CDLL(str(_library_path()))
-    function = library.kernelsmith_launch_backwards if backwards else library.kernelsmith_launch
+    function = library.kernelsmith_launch
     function.argtypes = [ctypes.c_char_p]
     function.restype = _check
     launch: Callable[[bytes], int] = function
+    return launch
+
+
+@functools.cache
+def load_one() -> Callable[[bytes, int], int]:
+    """The function that runs one program instance of a request, by its number in the grid; raises as `load`'s does."""
+    library = ctypes.CDLL(str(_library_path()))
+    function = library.kernelsmith_launch_one
+    function.argtypes = [ctypes.c_char_p, ctypes.c_long]
+    function.restype = _check
+    launch: Callable[[bytes, int], int] = function
     return launch
 
 

@@ -24,6 +24,7 @@ from kernelsmith.sandbox.messages import (
     Load,
     Loaded,
     NoneValue,
+    Order,
     OutputTensor,
     Prepare,
     Prepared,
@@ -196,8 +197,10 @@ class Replayer:
         assert isinstance(reply, Prepared), reply
         return reply.plan_id
 
-    def replay(self, plan_id: int, packed: Packed, poison: int = 0xFF) -> tuple[Replayed, list[torch.Tensor]]:
-        request = Replay(plan_id=plan_id, inputs=packed.regions, poison=poison)
+    def replay(
+        self, plan_id: int, packed: Packed, poison: int = 0xFF, order: Order = Order.DEVICE
+    ) -> tuple[Replayed, list[torch.Tensor]]:
+        request = Replay(plan_id=plan_id, inputs=packed.regions, poison=poison, order=order)
         reply = self.ask(request, (packed.arena.fd, self.out.fd))
         assert isinstance(reply, Replayed), reply
         return reply, read_outputs(self.out, reply.outputs)

@@ -31,9 +31,9 @@ from kernelsmith.plan import (
 from kernelsmith.sandbox.launcher import Launcher
 from kernelsmith.sandbox.limits import Ending
 from kernelsmith.sandbox.memory import Arena
-from kernelsmith.sandbox.messages import Broken, Failed, Forget, Forgotten, Loaded, Prepare, Replay, pack
+from kernelsmith.sandbox.messages import Broken, Failed, Forget, Forgotten, Loaded, Order, Prepare, Replay, pack
 from kernelsmith.sandbox.zygote import ChildEnded, Zygote
-from tests.sandbox.players import Candidate, Packed, Replayer, flat, read_outputs
+from tests.sandbox.players import Candidate, Packed, Replayer, flat, loaded, read_outputs
 
 ADD = """module {
   tt.func public @add(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %s: f32) {
@@ -205,6 +205,51 @@ def test_fills_copies_and_launches_in_order(launcher: Replayer) -> None:
     assert cast.tolist() == [0, 1, 2, 3]
 
 
+CHAIN = """
+@triton.jit
+def chain(x, y, B: tl.constexpr):
+    p = tl.program_id(0)
+    tl.store(y + p, tl.load(x + p) + tl.load(y + p - 1, mask=p > 0, other=0.0))
+
+def op(x):
+    y = torch.zeros_like(x)
+    chain[(x.numel(),)](x, y, B=1)
+    return y
+"""
+LAST = """
+@triton.jit
+def last(x, y, B: tl.constexpr):
+    p = tl.program_id(0)
+    tl.atomic_xchg(y, tl.load(x + p))
+    tl.store(y + 1 + p, tl.load(y))
+
+def op(x):
+    y = torch.zeros(x.numel() + 1)
+    last[(x.numel(),)](x, y, B=1)
+    return y
+"""
+ORDERED = {
+    (CHAIN, Order.BACKWARDS): [1, 2, 3, 4],
+    (CHAIN, Order.APART): [1, 2, 3, 4],
+    (LAST, Order.BACKWARDS): [1, 1, 2, 3, 4],
+    (LAST, Order.APART): [1, 1, 2, 3, 4],
+    (SOFTMAX, Order.APART): None,
+    (SOFTMAX, Order.BACKWARDS): None,
+}
+
+
+@pytest.mark.parametrize(("source", "order"), ORDERED)
+def test_programs_run_in_the_order_asked_for(roles: Zygote, launcher: Replayer, source: str, order: Order) -> None:
+    x = torch.arange(1.0, 5.0)
+    x = x if source is not SOFTMAX else x.expand(3, 4).contiguous()
+    with Candidate(roles) as candidate:
+        loaded(candidate, source)
+        recorded, real = candidate.called(Packed((x,)))
+    _, (y,) = launcher.replay(launcher.prepared(recorded), Packed((x,)), order=order)
+    expected = ORDERED[source, order]
+    assert y.tolist() == (real[0].tolist() if expected is None else expected)
+
+
 def test_what_nobody_wrote_is_poison(launcher: Replayer) -> None:
     plan_id = launcher.prepared(plan(add(0, 1), outputs=(view(1), view(2, 16))))
     packed = Packed((torch.zeros(8),))
@@ -345,10 +390,11 @@ class OutOfOrder:
             raise InfrastructureError("no C++ compiler was found", "install one")
         return self
 
-    def bind(
-        self, grid: tuple[int, int, int], slots: Sequence[int | float], *, backwards: bool = False
-    ) -> Callable[[], object]:
+    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[], object]:
         return self.launch
+
+    def bind_each(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> None:
+        return None
 
     def reserve(self, nbytes: int) -> torch.Tensor:
         return torch.empty(nbytes, dtype=torch.uint8)

@@ -68,15 +68,20 @@ def test_grid_is_linear_with_x_fastest_and_passed_on() -> None:
     assert (seen == x + 100 * y + 10000 * z).all()
 
 
-def test_backwards_the_last_program_instance_runs_first() -> None:
+def test_program_instances_run_one_by_one_in_any_order() -> None:
     order = kernel(
         f"{HEAD} {{ long *args0 = (long *)args[0]; for (long p = lo; p < hi; p++) args0[1 + args0[0]++] = p; }}",
         ("*i64",),
     )
     seen = np.zeros(31, dtype=np.int64)
-    order.bind((5, 3, 2), [seen.ctypes.data], backwards=True)()
-    assert seen.tolist() == [30, *reversed(range(30))]
-    order.bind((5, 0, 2), [0], backwards=True)()
+    one = order.bind_each((5, 3, 2), [seen.ctypes.data])
+    for number in (7, 29, 0):
+        one(number)
+    assert seen[:4].tolist() == [3, 7, 29, 0]
+    one(30)
+    one(-1)
+    order.bind_each((5, 0, 2), [0])(0)
+    assert seen[0] == 3
 
 
 @pytest.mark.parametrize("grid", [(-1, 1, 1), (1, 2**31, 1), (1, 1.5, 1), ("2", 1, 1)])
@@ -150,7 +155,7 @@ def either_pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch,
         monkeypatch.setattr(pool, "_SOURCE", tmp_path / "pool.cpp")
         monkeypatch.setenv("KERNELSMITH_CACHE_DIR", str(tmp_path))
         function = pool.load.__wrapped__()
-        monkeypatch.setattr(pool, "load", lambda **options: function)
+        monkeypatch.setattr(pool, "load", lambda: function)
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

@@ -194,13 +194,13 @@ static bool count_programs(const Request *r, long *total) {
     return !__builtin_mul_overflow((long)r->grid[0] * r->grid[1], (long)r->grid[2], total) && *total <= 1L << 62;
 }
 
-// Runs the program instances one after the other, the last one first: an order that no device rules out.
-extern "C" int kernelsmith_launch_backwards(const Request *r) {
+// Runs one program instance of the grid on the calling thread.
+extern "C" int kernelsmith_launch_one(const Request *r, long index) {
     long total;
     if (!count_programs(r, &total)) return kGridTooLarge;
     char *memory = reserve_scratch(r->scratch_bytes);
     if (r->scratch_bytes && !memory) return kNoMemory;
-    for (long i = total - 1; i >= 0; i--) r->run(i, i + 1, r->grid, r->args, memory);
+    if (index >= 0 && index < total) r->run(index, index + 1, r->grid, r->args, memory);
     return kDone;
 }
 
