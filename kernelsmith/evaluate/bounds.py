@@ -20,16 +20,20 @@ from kernelsmith.operators.loaded import LoadedOperator
 
 NARROW = 4.0
 """Multiple of the measured movement: at 4x, 8 draws pass honest bf16 attention and see one key of 16,253 dropped."""
-WIDE, WIDEST = 16.0, 256.0
-"""The multiple where inputs are as wide as the accumulator: the root of the number of terms, between these. A sum of n
-terms in sequence rounds n times, so its error grows with the root of n beside that of moved inputs."""
+WIDE, WIDEST = 16.0, 512.0
+"""The multiple where inputs are as wide as the accumulator: twice the root of the number of terms, between these. A sum
+of n terms in sequence rounds n times, so its error grows with the root of n beside that of moved inputs; twice, since
+the worst of millions of elements counts (of a product with 2048 terms, 11 in 8.4 million were 1.4 of the root off)."""
 LOSS = 4.0
 """Multiple of what the reference itself loses in the working dtype, beyond the rounding of its answer."""
 ROUNDING = 4.0
 """Units of eps granted to float32 and float64 answers, for approximate intrinsics; half the root of the number of terms
 is added. Narrower answers get 1: they are rounded once from something wider."""
-NEIGHBOURS = 4
-"""Elements on each side that lend their movement to one whose draws were lucky."""
+NEIGHBOURS, NEIGHBOURS_IN_LONG_ROWS = 4, 16
+"""Elements on each side that lend their movement to one whose draws were lucky. Among millions of elements with two
+draws each, some have four lucky neighbours on a side."""
+LONG_ROW = 128
+"""Elements from which a row is long; in shorter ones the neighbours would be other rows."""
 EXTRA_INTEGER_DRAWS = 8
 """More draws where answers are integers: each decides between two steps, and all of them together should see both."""
 SIGNS = 65537
@@ -117,7 +121,7 @@ def movements(
     found = []
     for i, t in enumerate(outputs):
         root = math.sqrt(_terms(doubles, t))
-        multiple = min(max(root, WIDE), WIDEST) if wide else NARROW
+        multiple = min(max(2 * root, WIDE), WIDEST) if wide else NARROW
         found.append(Movement(largest[i].mul_(multiple), lost[i], nan[i], tuple(seen[i]), root))
     return found
 
@@ -166,9 +170,10 @@ def smoothed(movement: torch.Tensor) -> torch.Tensor:
     flat = movement.reshape(-1)
     if flat.numel() < 3:
         return movement
-    padded = torch.nn.functional.pad(flat, (NEIGHBOURS, NEIGHBOURS))
-    windows = torch.nn.functional.max_pool1d(padded[None], NEIGHBOURS, stride=1)[0]
-    left, right = windows[: flat.numel()], windows[NEIGHBOURS + 1 :]
+    reach = NEIGHBOURS_IN_LONG_ROWS if movement.shape[-1] >= LONG_ROW else NEIGHBOURS
+    padded = torch.nn.functional.pad(flat, (reach, reach))
+    windows = torch.nn.functional.max_pool1d(padded[None], reach, stride=1)[0]
+    left, right = windows[: flat.numel()], windows[reach + 1 :]
     return torch.maximum(flat, torch.minimum(left, right)).reshape(movement.shape)
 
 
