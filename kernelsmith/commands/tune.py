@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Never
 
 import typer
 
 from kernelsmith.commands import options
-from kernelsmith.commands.common import interruptible, operator_ref, print_lines
-from kernelsmith.errors import UsageError
+from kernelsmith.commands.common import EXIT_ERROR, interruptible, operator_ref, print_lines
+from kernelsmith.errors import KernelsmithError, UsageError
 
 if TYPE_CHECKING:
     from kernelsmith.model import Prompt
+    from kernelsmith.records import TuneResult
 
 
 def tune(
@@ -63,7 +64,7 @@ def tune(
         changes = session.Changes(limits=config.limits(limits), models=tuple(model or ()), width=width)
         with interruptible() as event, live.view(json=json, quiet=quiet) as view:
             result = session.resume(resume, settings, changes, session.Listener(view, event))
-        raise typer.Exit(result.exit_code)
+        _leave(result)
     if operator is None:
         raise UsageError("no operator file given", "kernelsmith tune OP, or kernelsmith tune --resume RUN")
     order = session.Order(
@@ -78,6 +79,13 @@ def tune(
         return
     with interruptible() as event, live.view(json=json, quiet=quiet) as view:
         result = session.start(order, session.Listener(view, event))
+    _leave(result)
+
+
+def _leave(result: TuneResult) -> Never:
+    """With the run's exit code; why nothing could be asked is an error like any other."""
+    if result.exit_code == EXIT_ERROR:
+        raise KernelsmithError(result.message, f"mend that, then {result.next}")
     raise typer.Exit(result.exit_code)
 
 

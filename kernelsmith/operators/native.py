@@ -27,6 +27,7 @@ from kernelsmith.operators.trace import Trace, example, traced
 
 MAX_DTYPE_SETS = 64
 """More combinations than this are cut, the first alternatives first."""
+RUN_IT = "mend the file: it runs as a plain Python module, in the environment that kernelsmith is installed in"
 
 
 def read_source(path: Path) -> str:
@@ -57,12 +58,12 @@ def compiled(text: str, path: Path) -> CodeType:
     try:
         return compile(text, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
-        raise OperatorError(f"syntax error: {error.msg}", file=str(path), line=error.lineno) from None
+        raise OperatorError(f"syntax error: {error.msg}", RUN_IT, file=str(path), line=error.lineno) from None
     except ValueError as error:
-        raise OperatorError(f"not Python text: {error}", file=str(path)) from None
+        raise OperatorError(f"not Python text: {error}", RUN_IT, file=str(path)) from None
 
 
-def placed(error: Exception, path: Path, doing: str = "", hint: str = "") -> OperatorError:
+def placed(error: Exception, path: Path, doing: str = "", hint: str = RUN_IT) -> OperatorError:
     """`error` as an OperatorError at the innermost line of `path` that was running."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = lines[-1] if lines else None
@@ -139,7 +140,8 @@ class _Reading:
                 (op.reference, lambda: example_arguments(op, smallest, "cpu")),
             )
         except Exception as error:
-            raise placed(error, self.path, f"the reference raised at {smallest.label}: ") from error
+            hint = "call it on such inputs; if they are not legal, say so: Dim ranges, where=, values=, low= and high="
+            raise placed(error, self.path, f"the reference raised at {smallest.label}: ", hint) from error
 
     def _check_names(self) -> None:
         declared, name = self.declared.arguments, self.declared.function.__name__
