@@ -17,6 +17,8 @@ from kernelsmith.triton_cpu.ir import Attribute, Block, Element, Function, Modul
 MAX_DEPTH = 32
 MAX_OPS = 20_000
 Names = dict[str, Value]
+_EXACT = {"tt.precise_sqrt": "math.sqrt", "tt.precise_divf": "arith.divf"}
+"""Correctly rounded by name; here the plain operation is correctly rounded too."""
 
 
 def parse(text: str) -> Module:
@@ -150,6 +152,7 @@ class _Parser:
         name = self.cursor.token.text.strip('"')
         if not (self.cursor.accept("word") or self.cursor.accept("string")):
             self.cursor.fail("an operation")
+        name = _EXACT.get(name, name)
         readers = {
             "scf.for": self.for_op,
             "scf.if": self.if_op,

@@ -84,3 +84,20 @@ def test_inductors_triton_code_equals_eager(function: Callable[[torch.Tensor], t
         result, (code,) = codecache.run_and_get_code(compiled, x)
     assert "@triton.jit" in code
     assert torch.allclose(result, function(x), rtol=1e-5, atol=1e-6)
+
+
+@triton.jit
+def exact_kernel(x, y, roots, quotients, n, BLOCK: tl.constexpr):
+    index = tl.arange(0, BLOCK)
+    mask = index < n
+    a = tl.load(x + index, mask=mask, other=1.0)
+    tl.store(roots + index, tl.sqrt_rn(a), mask=mask)
+    tl.store(quotients + index, tl.div_rn(a, tl.load(y + index, mask=mask, other=1.0)), mask=mask)
+
+
+def test_correctly_rounded_root_and_quotient() -> None:
+    x, y = torch.rand(1000) * 1e3, torch.rand(1000) + 0.1
+    roots, quotients = torch.empty(1000), torch.empty(1000)
+    exact_kernel[(1,)](x, y, roots, quotients, 1000, BLOCK=1024)
+    assert torch.equal(roots, torch.sqrt(x.double()).float())
+    assert torch.equal(quotients, (x.double() / y.double()).float())
