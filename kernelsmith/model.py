@@ -10,6 +10,7 @@ import hashlib
 import math
 from decimal import Decimal
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
@@ -107,6 +108,11 @@ class OperatorInfo(Frozen):
     """The aten operators that the reference calls, in order of first use; the operator's category follows from them."""
     notes: tuple[str, ...] = ()
     """Things the user should be told, such as dims that `--max-bytes` shrank."""
+
+    @property
+    def title(self) -> str:
+        """What a person calls it: every KernelBench problem defines the same class, so the file names it."""
+        return self.name if self.kind == "native" else PurePath(self.path).stem.strip("_")
 
 
 # ---------------------------------------------------------------- verdicts

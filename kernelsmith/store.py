@@ -124,7 +124,7 @@ class Store:
 
     def create(self, spec: RunSpec) -> Run:
         """A new run with an id of its own; locked by this process."""
-        stem = "".join(c if c.isalnum() else "-" for c in spec.info.name.lower()).strip("-") or "run"
+        stem = "".join(c if c.isalnum() else "-" for c in spec.info.title.lower()).strip("-") or "run"
         run = Run(
             id=f"{stem}-{secrets.token_hex(3)}",
             created=_now(),
@@ -137,7 +137,7 @@ class Store:
             "id": run.id,
             "created": run.created,
             "version": run.version,
-            "operator": spec.info.name,
+            "operator": spec.info.title,
             "target": spec.target,
             "spec": spec.model_dump_json(),
             "status": run.status.value,

@@ -29,7 +29,7 @@ def started_record(run: Run, store: Store, *, resumed: bool) -> TuneStarted:
     return TuneStarted(
         run=run.id,
         folder=str(store.folder_of(run).path),
-        operator=run.spec.info.name,
+        operator=run.spec.info.title,
         target=run.spec.target,
         models=run.spec.models,
         budget=run.spec.budget,
@@ -85,7 +85,7 @@ def result_record(ledger: Ledger, folder: Folder, winner: TrialRecord | None) ->
     return TuneResult(
         run=run.id,
         folder=str(folder.path),
-        operator=run.spec.info.name,
+        operator=run.spec.info.title,
         target=run.spec.target,
         stop=run.stop,
         message=run.message,
@@ -126,5 +126,5 @@ def next_command(run: Run, store: Store, *, won: bool) -> str:
     if run.stop in (StopReason.INTERRUPTED, StopReason.FAILED):
         return f"kernelsmith tune --resume {run.id}{where}"
     if won:
-        return f"kernelsmith export {run.id} --out {run.spec.info.name.lower()}_kernel{where}"
+        return f"kernelsmith export {run.id} --out {run.spec.info.title.lower()}_kernel{where}"
     return f"kernelsmith report {run.id}{where}"

@@ -25,7 +25,7 @@ def _report(store: Store, run: Run) -> RunReport:
     return RunReport(
         run=run.id,
         created=run.created,
-        operator=run.spec.info.name,
+        operator=run.spec.info.title,
         target=run.spec.target,
         models=run.spec.models,
         status=_status(store, run),
