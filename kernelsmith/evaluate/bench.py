@@ -21,7 +21,8 @@ from kernelsmith.evaluate.rivals import Rivals
 from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
 from kernelsmith.model import Outcome, Stage, Timing, Verdict
 from kernelsmith.plan import Launch
-from kernelsmith.sandbox.messages import Kept, Region, Sample
+from kernelsmith.sandbox.arguments import Region
+from kernelsmith.sandbox.messages import Kept, Sample
 
 MIN_ROUNDS, MAX_ROUNDS = 12, 100
 PRECISE = 0.01

@@ -22,8 +22,9 @@ from kernelsmith.evaluate.screen import screen
 from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
 from kernelsmith.model import Evaluation, Job, Level, Outcome, Region, RegionStatus, Stage, StageSeconds, Timing
 from kernelsmith.operators.load import LoadedOperator
+from kernelsmith.sandbox.arguments import Arguments
 from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.messages import Arguments, Load, Tunable
+from kernelsmith.sandbox.messages import Load, Tunable
 
 LOAD_SECONDS = 60.0
 MEMORY_BYTES = 8 << 30

@@ -13,10 +13,10 @@ from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.transport import Desk
 from kernelsmith.model import Evaluation, Mismatch, Outcome, Stage, Where
 from kernelsmith.plan import LaunchPlan
+from kernelsmith.sandbox.arguments import Arguments
 from kernelsmith.sandbox.limits import Ending, Exit, Limits
 from kernelsmith.sandbox.memory import Arena, ArenaPool
 from kernelsmith.sandbox.messages import (
-    Arguments,
     Broken,
     Call,
     Called,

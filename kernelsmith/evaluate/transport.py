@@ -15,9 +15,10 @@ import torch
 
 from kernelsmith.evaluate.inputs import CallInputs, ListValue, ScalarValue, TensorValue
 from kernelsmith.plan import ITEM_SIZES
-from kernelsmith.sandbox import messages
+from kernelsmith.sandbox import arguments
+from kernelsmith.sandbox.arguments import ALIGNMENT, Arguments, Region, pack
 from kernelsmith.sandbox.memory import Arena, ArenaPool
-from kernelsmith.sandbox.messages import ALIGNMENT, Arguments, OutputTensor, Region, pack
+from kernelsmith.sandbox.messages import OutputTensor
 
 DENSE_SLACK = 4
 """A returned tensor whose strides span more than this many times its elements is handed on without its strides."""
@@ -78,30 +79,30 @@ def packed(inputs: CallInputs, start: int = 0) -> Packed:
     return Packed(regions, Arguments(regions=regions, positional=positional))
 
 
-def _value(value: TensorValue | ListValue | ScalarValue) -> messages.Value:
+def _value(value: TensorValue | ListValue | ScalarValue) -> arguments.Value:
     if isinstance(value, TensorValue):
-        return messages.TensorValue(view=value.view)
+        return arguments.TensorValue(view=value.view)
     if isinstance(value, ListValue):
-        return messages.ListValue(items=tuple(messages.TensorValue(view=t.view) for t in value.items))
+        return arguments.ListValue(items=tuple(arguments.TensorValue(view=t.view) for t in value.items))
     return scalar(value.value)
 
 
-def scalar(value: object) -> messages.Value:
+def scalar(value: object) -> arguments.Value:
     """A Python argument that is not a tensor; raises TypeError for what cannot cross."""
     if value is None:
-        return messages.NoneValue()
+        return arguments.NoneValue()
     if isinstance(value, bool):
-        return messages.BoolValue(value=value)
+        return arguments.BoolValue(value=value)
     if isinstance(value, int):
-        return messages.IntegerValue(value=value)
+        return arguments.IntegerValue(value=value)
     if isinstance(value, float):
-        return messages.FloatValue(text=repr(value))
+        return arguments.FloatValue(text=repr(value))
     if isinstance(value, str):
-        return messages.TextValue(value=value)
+        return arguments.TextValue(value=value)
     if isinstance(value, torch.dtype):
-        return messages.DtypeValue(name=str(value).removeprefix("torch."))
+        return arguments.DtypeValue(name=str(value).removeprefix("torch."))
     if isinstance(value, list | tuple):
-        return messages.ListValue(items=tuple(scalar(v) for v in value), is_tuple=isinstance(value, tuple))
+        return arguments.ListValue(items=tuple(scalar(v) for v in value), is_tuple=isinstance(value, tuple))
     raise TypeError(f"an argument of type {type(value).__name__} cannot be passed to a candidate")
 
 

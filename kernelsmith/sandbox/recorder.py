@@ -20,13 +20,13 @@ import triton
 
 from kernelsmith.model import Outcome
 from kernelsmith.plan import LaunchPlan
+from kernelsmith.sandbox.arguments import ALIGNMENT
 from kernelsmith.sandbox.aten_table import AtenRecorder
 from kernelsmith.sandbox.autotune_hook import Tuning
 from kernelsmith.sandbox.faults import failed
 from kernelsmith.sandbox.launch_hook import LaunchHook, Observer
 from kernelsmith.sandbox.memory import Arena
 from kernelsmith.sandbox.messages import (
-    ALIGNMENT,
     Call,
     Called,
     CandidateReply,

@@ -37,7 +37,8 @@ from kernelsmith.plan import (
     Step,
     View,
 )
-from kernelsmith.sandbox.messages import ALIGNMENT, Order
+from kernelsmith.sandbox.arguments import ALIGNMENT
+from kernelsmith.sandbox.messages import Order
 from kernelsmith.sandbox.tensors import storage_bytes, view_of
 
 GUARD_BYTES = 1024

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 import torch
 
 from kernelsmith.plan import ITEM_SIZES, View
-from kernelsmith.sandbox.memory import Arena
-from kernelsmith.sandbox.messages import (
+from kernelsmith.sandbox.arguments import (
     ALIGNMENT,
     Arguments,
     BoolValue,
@@ -23,12 +22,13 @@ from kernelsmith.sandbox.messages import (
     IntegerValue,
     ListValue,
     NoneValue,
-    OutputTensor,
     Region,
     TensorValue,
     TextValue,
     Value,
 )
+from kernelsmith.sandbox.memory import Arena
+from kernelsmith.sandbox.messages import OutputTensor
 
 _DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in ITEM_SIZES}
 _NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in _DTYPES.items()}

@@ -8,38 +8,40 @@ from typing import Any
 import torch
 
 from kernelsmith.plan import ITEM_SIZES, LaunchPlan, View
+from kernelsmith.sandbox.arguments import (
+    Arguments,
+    FloatValue,
+    IntegerValue,
+    NoneValue,
+    Region,
+    TensorValue,
+    Value,
+    pack,
+)
 from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.memory import Arena
 from kernelsmith.sandbox.messages import (
-    Arguments,
     Call,
     Called,
     CandidateReply,
     CandidateRequest,
     Choice,
-    FloatValue,
-    IntegerValue,
     LauncherReply,
     LauncherRequest,
     Load,
     Loaded,
-    NoneValue,
     Order,
     OutputTensor,
     Prepare,
     Prepared,
-    Region,
     Replay,
     Replayed,
     Sample,
     Sampled,
     State,
     StateWritten,
-    TensorValue,
-    Value,
     candidate_reply,
     launcher_reply,
-    pack,
     state_regions,
 )
 from kernelsmith.sandbox.warm import ROLES, WARM

@@ -28,10 +28,11 @@ from kernelsmith.plan import (
     StateBuffer,
     View,
 )
+from kernelsmith.sandbox.arguments import pack
 from kernelsmith.sandbox.launcher import Launcher
 from kernelsmith.sandbox.limits import Ending
 from kernelsmith.sandbox.memory import Arena
-from kernelsmith.sandbox.messages import Broken, Failed, Forget, Forgotten, Loaded, Order, Prepare, Replay, pack
+from kernelsmith.sandbox.messages import Broken, Failed, Forget, Forgotten, Loaded, Order, Prepare, Replay
 from kernelsmith.sandbox.zygote import ChildEnded, Zygote
 from tests.sandbox.players import Candidate, Packed, Replayer, flat, loaded, read_outputs
 

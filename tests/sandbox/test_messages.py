@@ -12,33 +12,35 @@ from pydantic import ValidationError
 
 from kernelsmith.model import Outcome
 from kernelsmith.plan import Copy, Fill, InputBuffer, LaunchPlan, ScratchBuffer, StateBuffer, View
-from kernelsmith.sandbox.messages import (
+from kernelsmith.sandbox.arguments import (
     ALIGNMENT,
     Arguments,
     BoolValue,
-    Call,
-    Called,
     DtypeValue,
-    Failed,
     FloatValue,
     IntegerValue,
     ListValue,
-    Load,
     Named,
     NoneValue,
+    Region,
+    TensorValue,
+    TextValue,
+    pack,
+)
+from kernelsmith.sandbox.messages import (
+    Call,
+    Called,
+    Failed,
+    Load,
     OutputTensor,
     Prepare,
-    Region,
     Replayed,
     Sample,
     Structure,
-    TensorValue,
-    TextValue,
     candidate_reply,
     candidate_request,
     launcher_reply,
     launcher_request,
-    pack,
     state_regions,
 )
 

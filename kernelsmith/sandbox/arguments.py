@@ -1,0 +1,135 @@
+"""A call's arguments as data: regions of an arena, and Python values that refer to them.
+
+The judge writes arguments, `recorder` turns them into what a host function is called with. Invariant: no tensor in
+`Arguments` reaches outside of its region.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from kernelsmith.model import Frozen
+from kernelsmith.plan import ITEM_SIZES, View
+
+ALIGNMENT = 64
+"""Bytes; where a region of an arena may begin (what Triton specialises on follows from the storage offset alone)."""
+MAX_TEXT_CHARS = 64 << 10
+
+
+class Region(Frozen):
+    """Bytes of an arena: the storage of one tensor, or of several that share it."""
+
+    offset: int = Field(ge=0, multiple_of=ALIGNMENT)
+    nbytes: int = Field(ge=0)
+
+
+class TensorValue(Frozen):
+    """A tensor; `view.buffer` is the position of its storage in the message's `regions`."""
+
+    kind: Literal["tensor"] = "tensor"
+    view: View
+
+
+class IntegerValue(Frozen):
+    kind: Literal["integer"] = "integer"
+    value: int
+
+
+class BoolValue(Frozen):
+    kind: Literal["bool"] = "bool"
+    value: bool
+
+
+class FloatValue(Frozen):
+    """`text` is what `repr` gives, so that nan, inf and every bit survive JSON."""
+
+    kind: Literal["float"] = "float"
+    text: str = Field(max_length=64)
+
+    @model_validator(mode="after")
+    def _number(self) -> Self:
+        float(self.text)
+        return self
+
+
+class TextValue(Frozen):
+    kind: Literal["text"] = "text"
+    value: str = Field(max_length=MAX_TEXT_CHARS)
+
+
+class DtypeValue(Frozen):
+    """A torch dtype by its own name, for example `bfloat16`."""
+
+    kind: Literal["dtype"] = "dtype"
+    name: str
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if self.name not in ITEM_SIZES:
+            raise ValueError(f"dtype {self.name!r} cannot cross the boundary")
+        return self
+
+
+class NoneValue(Frozen):
+    kind: Literal["none"] = "none"
+
+
+class ListValue(Frozen):
+    """A list, or a tuple, of values."""
+
+    kind: Literal["list"] = "list"
+    items: tuple[Value, ...]
+    is_tuple: bool = False
+
+
+Value = Annotated[
+    TensorValue | IntegerValue | BoolValue | FloatValue | TextValue | DtypeValue | NoneValue | ListValue,
+    Field(discriminator="kind"),
+]
+ListValue.model_rebuild()
+
+
+class Named(Frozen):
+    """An argument given by keyword."""
+
+    name: str
+    value: Value
+
+
+class Arguments(Frozen):
+    """The arguments of one call. Regions are in the order of first use by a tensor: a plan's input buffer `index`."""
+
+    regions: tuple[Region, ...] = ()
+    positional: tuple[Value, ...] = ()
+    keywords: tuple[Named, ...] = ()
+
+    @model_validator(mode="after")
+    def _inside(self) -> Self:
+        for view in self.views():
+            if view.buffer >= len(self.regions) or view.extent > self.regions[view.buffer].nbytes:
+                raise ValueError(f"a tensor reaches outside of region {view.buffer}")
+        return self
+
+    def views(self) -> list[View]:
+        """Every tensor in the arguments, in order."""
+        found: list[View] = []
+        waiting: list[Value] = [*self.positional, *(k.value for k in self.keywords)][::-1]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, TensorValue):
+                found.append(value.view)
+            elif isinstance(value, ListValue):
+                waiting += value.items[::-1]
+        return found
+
+
+def pack(sizes: list[int], start: int = 0) -> list[Region]:
+    """Regions of the given sizes one after the other, each aligned; the end of the last one is the arena's size."""
+    regions: list[Region] = []
+    for nbytes in sizes:
+        start = -(-start // ALIGNMENT) * ALIGNMENT
+        regions.append(Region(offset=start, nbytes=nbytes))
+        start += nbytes
+    return regions
