@@ -1,0 +1,60 @@
+"""The baseline process: times the user's own code, says what cannot run, and its death is infrastructure."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate.rivals import Rivals
+from kernelsmith.model import OperatorRef
+
+OPERATOR = """
+import torch
+from kernelsmith import Dim, operator, tensor, workload
+
+N = Dim("N", 1, 1 << 20)
+
+def today(x):
+    raise RuntimeError("today's kernel is broken")
+
+@operator(
+    x=tensor(N),
+    workloads=[workload(N=64), workload(N=1 << 18)],
+    mutates=("x",),
+    baseline=today,
+)
+def double_(x: torch.Tensor) -> torch.Tensor:
+    assert (x.abs() < 100).all(), "inputs are not fresh"
+    return x.mul_(2)
+"""
+
+
+@pytest.fixture
+def rivals(tmp_path):
+    path = tmp_path / "op.py"
+    path.write_text(OPERATOR)
+    opened = Rivals(OperatorRef(path=str(path)), model_seed=1, threads=1)
+    yield opened
+    opened.close()
+
+
+def test_eager_is_timed_on_fresh_inputs_and_a_broken_baseline_says_why(rivals):
+    assert rivals.build("eager", 0, [1, 2])
+    assert rivals.build("eager", 1, [1, 2])
+    assert all(rivals.clock("eager", workload, pool, 1 << 20) > 0 for workload in (0, 1) for pool in (0, 1, 0, 1, 0))
+    assert not rivals.build("baseline", 0, [1, 2])
+    assert "today's kernel is broken" in rivals.unavailable["baseline"]
+
+
+def test_a_dead_process_is_infrastructure_and_the_next_question_starts_another(rivals):
+    assert rivals.build("eager", 0, [1])
+    process = rivals._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    with pytest.raises(InfrastructureError, match="failed at clock"):
+        rivals.clock("eager", 0, 0, 1 << 20)
+    assert rivals.build("eager", 0, [1])
+    assert rivals.clock("eager", 0, 0, 1 << 20) > 0
