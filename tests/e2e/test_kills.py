@@ -1,0 +1,90 @@
+"""SIGKILL at the worst moments, one after the other, of one run: nothing is lost, paid twice or left behind."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from kernelsmith.model import Level
+from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord
+from kernelsmith.store import Store
+from tests.e2e import kernels
+from tests.e2e.kernels import reply
+from tests.e2e.running import Folder, Tuning, wait_until
+from tests.servers import ModelServer, Received, Script, ok
+
+PRICES = "price_input=1&price_output=10"
+REPLIES = ("held back until the run is killed", reply(kernels.FAST), reply(kernels.WRONG))
+"""What the n-th request is answered: three trials in all, the first of which never arrives."""
+TRIALS = len(REPLIES)
+
+
+def scripted(server: ModelServer, _: Received) -> Script:
+    number = len(server.requests) - 1
+    delay = 3600.0 if number == 0 else 0.0
+    return ok(REPLIES[number], delay=delay, input_tokens=3000 + number, output_tokens=200 + number)
+
+
+def state(folder: Folder) -> tuple[Run, tuple[Call, ...], tuple[TrialRecord, ...]]:
+    """What a killed controller left in the store."""
+    with Store.open(folder.path / "runs", create=False) as store:
+        (run,) = store.runs()
+        assert not store.held(run), "the lock goes with the process"
+        return run, store.calls(run), store.trials(run)
+
+
+def killed(tuning: Tuning, folder: Folder) -> None:
+    """Kill the controller; what it started must end by itself and tidy up."""
+    tuning.kill()
+    wait_until(lambda: not folder.left_behind(), f"temporary files are left: {folder.left_behind()}")
+
+
+@pytest.mark.slow
+def test_a_run_survives_a_kill_at_every_stage(folder: Folder) -> None:
+    with ModelServer(lambda received: scripted(server, received)) as server:
+        model = server.openai_spec(options=PRICES)
+        arguments = ("op.py", "--model", model, "--max-usd", "5", "--max-trials", str(TRIALS), "--width", "1")
+
+        with folder.tune(*arguments) as tuning:  # 1: while the model is being asked
+            assert server.wait_for(requests=1, seconds=300)
+            killed(tuning, folder)
+        run, calls, trials = state(folder)
+        assert run.status is RunStatus.RUNNING and run.winner is None
+        assert [call.status for call in calls] == [CallStatus.INTENT] and not trials
+        reserved = calls[0].reserved
+
+        with folder.tune("--resume", run.id) as tuning:  # 2: the reply is there, the verdict is not
+            lost = tuning.wait_for("reply", trial=1)
+            assert lost["status"] == "lost" and "reservation" in lost["message"]
+            tuning.wait_for("judging", trial=2)
+            killed(tuning, folder)
+        run, calls, trials = state(folder)
+        assert [call.status for call in calls] == [CallStatus.LOST, CallStatus.ANSWERED]
+        assert calls[0].usage == reserved and calls[0].usage.usd > 0
+        assert [trial.verdict for trial in trials] == [None]
+
+        with folder.tune("--resume", run.id) as tuning:  # 3: while it is measured
+            assert tuning.wait_for("judging")["trial"] == 2
+            wait_until(folder.measuring, "the kernel is never measured", seconds=300)
+            killed(tuning, folder)
+        assert [trial.verdict for trial in state(folder)[2]] == [None]
+        assert len(server.requests) == 2, "nothing is asked before the reply that is there is judged"
+
+        with folder.tune("--resume", run.id) as tuning:
+            result = tuning.finish()
+            assert tuning.process.returncode == result["exit_code"] and tuning.errors == ""
+            levels = [record["level"] for record in tuning.records if record["record"] == "judging"]
+            assert levels == ["quick", "quick", "full"]
+        assert len(server.requests) == TRIALS, "no trial is asked for twice"
+    assert not folder.left_behind()
+    run, calls, trials = state(folder)
+    assert run.status is RunStatus.FINISHED and result["stop"] == "trials" and result["winner"]["trial"] == 2
+    assert [trial.number for trial in trials] == [2, 3]
+    winner = trials[0]
+    assert winner.verdict is not None and winner.verdict.level is Level.FULL and winner.verdict.evaluation.timings
+    paid = [call.usage.usd for call in calls]
+    answered = [Decimal(3000 + number) / 10**6 + Decimal(200 + number) / 10**5 for number in (1, 2)]
+    assert paid == [reserved.usd, *answered]
+    assert Decimal(str(result["spent"]["usage"]["usd"])) == sum(paid)
+    assert result["spent"]["trials"] == TRIALS
