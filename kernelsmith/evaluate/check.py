@@ -13,7 +13,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import torch
@@ -27,6 +28,7 @@ from kernelsmith.evaluate.truths import Known, Truths
 from kernelsmith.model import Outcome, Stage, digest
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.plan import Launch, LaunchPlan
+from kernelsmith.sandbox.memory import Arena
 from kernelsmith.sandbox.messages import Called, Choice, Launched, Order, Replay
 
 CALLS = 3
@@ -39,9 +41,21 @@ ORDERS = (Order.APART, Order.BACKWARDS)
 """How the programs of small grids run in replays, by turns; real calls and large replays show the device's own way."""
 MOST_ORDERED = 4096
 """Program instances up to which a plan is replayed so."""
-ORDERED_SECONDS = 10.0
+ORDERED_SECONDS = 5.0
 """What such a replay may take beyond MULTIPLE times a real call; small cases take milliseconds unless they hang."""
 MULTIPLE = 20.0
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A case whose real calls were right."""
+
+    case: Case
+    called: Called
+    state: Arena | None
+    """Initial contents of the plan's state buffers; whoever prepares the plan closes it."""
+    seconds: float
+    """What the last call took."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +70,7 @@ class Proven:
 
 
 class Checker:
-    """Checks one candidate; used by one thread."""
+    """Checks one candidate; used by one thread, and by one of its own that looks after the launcher in `cases`."""
 
     def __init__(
         self,
@@ -77,7 +91,6 @@ class Checker:
         self.compile_seconds = 0.0
         self._poisons = itertools.cycle(POISONS)
         self._orders = itertools.cycle(ORDERS)
-        self._call_seconds = 0.0
 
     def known(self, case: Case, content: int) -> Known:
         """Inputs and truth of a case's content number `content`; the last of CALLS + 1 is kept for the replay."""
@@ -95,23 +108,34 @@ class Checker:
         """The seed of a content number; the baseline process draws the same inputs from it."""
         return int(digest(str(self._seed), str(content)), 16) >> 1
 
+    def cases(self, cases: Iterable[Case]) -> None:
+        """Check many cases. While the launcher builds and replays one, the candidate is called on the next; what is
+        raised is the first thing wrong in the order of the cases."""
+        with ThreadPoolExecutor(1, thread_name_prefix="launcher") as lane:
+            earlier: Future[Proven] | None = None
+            try:
+                for case in cases:
+                    replaying = lane.submit(self._proven, self._recorded(case, ()))
+                    if earlier is not None:
+                        earlier.result()
+                    earlier = replaying
+            except CandidateFailure:
+                if earlier is not None:
+                    earlier.result()
+                raise
+            if earlier is not None:
+                earlier.result()
+
     def case(self, case: Case, choices: Sequence[Choice] = (), *, keep: bool = False) -> Proven:
         """Check one case whole; with `keep` the plan stays in the launcher."""
-        try:
-            proven = self._prepare(case, self._real_calls(case, tuple(choices)))
-            self._replay(proven)
-            if not keep:
-                self._launcher.forget(proven.plan_id)
-        except CandidateFailure as failure:
-            raise failure.at(case.where()) from None
-        return proven
+        return self._proven(self._recorded(case, tuple(choices)), keep=keep)
 
     def variant(self, case: Case, choices: Sequence[Choice]) -> Proven:
         """Record and build a case under other configurations, without judging it: enough to time it. Stays prepared."""
         try:
             known = self.known(case, 0)
             called, _, _ = self._called(known.inputs, known.returned, tuple(choices), record=True)
-            return self._prepare(case, called)
+            return self._prepare(self._with_state(case, called))
         except CandidateFailure as failure:
             raise failure.at(case.where()) from None
 
@@ -160,14 +184,31 @@ class Checker:
             raise CandidateFailure(Outcome.TIMEOUT, "the time for this candidate is used up", stage=Stage.CHECK)
         return min(left, most)
 
-    def _real_calls(self, case: Case, choices: tuple[Choice, ...]) -> Called:
+    def _recorded(self, case: Case, choices: tuple[Choice, ...]) -> Recorded:
+        try:
+            return self._real_calls(case, choices)
+        except CandidateFailure as failure:
+            raise failure.at(case.where()) from None
+
+    def _proven(self, recorded: Recorded, *, keep: bool = False) -> Proven:
+        try:
+            proven = self._prepare(recorded)
+            self._replay(proven, recorded.seconds)
+            if not keep:
+                self._launcher.forget(proven.plan_id)
+        except CandidateFailure as failure:
+            raise failure.at(recorded.case.where()) from None
+        return proven
+
+    def _real_calls(self, case: Case, choices: tuple[Choice, ...]) -> Recorded:
         plans: list[LaunchPlan] = []
         for content in range(CALLS):
+            begin = time.monotonic()
             called = self._real_call(case, content, choices, record=True)
             assert called.plan is not None
             plans.append(called.plan)
             if len(plans) > 1 and plans[-1].canonical() == plans[-2].canonical():
-                return called
+                return self._with_state(case, called, time.monotonic() - begin)
         raise CandidateFailure(
             Outcome.NOT_IN_PLAN,
             "what the host function asks of the device depends on the contents of its inputs, or changes from call to "
@@ -196,37 +237,39 @@ class Checker:
         desk = self._candidate.desk
         given, outputs = desk.inputs(packed.end), desk.outputs(transport.room_for(returns))
         transport.write(inputs, given, packed.regions)
-        begin = time.monotonic()
         called = self._candidate.call(
             packed.arguments, given, outputs, choices=choices, record=record, seconds=self.remaining()
         )
-        self._call_seconds = time.monotonic() - begin
         return called, transport.outputs(outputs, called.outputs), transport.storages(given, packed.regions)
 
-    def _prepare(self, case: Case, called: Called) -> Proven:
+    def _with_state(self, case: Case, called: Called, seconds: float = 0.0) -> Recorded:
         assert called.plan is not None
-        state = self._candidate.state(called.plan, self.remaining())
+        return Recorded(case, called, self._candidate.state(called.plan, self.remaining()), seconds)
+
+    def _prepare(self, recorded: Recorded) -> Proven:
+        called, state = recorded.called, recorded.state
+        assert called.plan is not None
         try:
             prepared = self._launcher.prepare(called.plan, state, self.remaining())
         finally:
             if state is not None:
                 state.close()
         self.compile_seconds += sum(kernel.seconds for kernel in prepared.kernels)
-        return Proven(case, called.plan, prepared.plan_id, called.choices)
+        return Proven(recorded.case, called.plan, prepared.plan_id, called.choices)
 
-    def _replay(self, proven: Proven) -> None:
-        """Replay on contents of its own and compare everything; small grids backwards."""
+    def _replay(self, proven: Proven, call_seconds: float) -> None:
+        """Replay on contents of its own and compare everything; small grids in an unusual order."""
         poison = next(self._poisons)
         if proven.case.workload is not None or not 1 < _programs(proven.plan) <= MOST_ORDERED:
             failure = self._replayed(proven, poison, Order.DEVICE, self.remaining())
         else:
-            failure = self._ordered(proven, poison, next(self._orders))
+            seconds = self.remaining(ORDERED_SECONDS + MULTIPLE * call_seconds)
+            failure = self._ordered(proven, poison, next(self._orders), seconds)
         if failure is not None:
             raise failure
 
-    def _ordered(self, proven: Proven, poison: int, order: Order) -> CandidateFailure | None:
+    def _ordered(self, proven: Proven, poison: int, order: Order, seconds: float) -> CandidateFailure | None:
         """What is wrong with a replay whose programs run in an unusual order; said if it is due to the order."""
-        seconds = self.remaining(ORDERED_SECONDS + MULTIPLE * self._call_seconds)
         try:
             failure = self._replayed(proven, poison, order, seconds)
         except CandidateFailure as ended:

@@ -127,24 +127,22 @@ class _Evaluating:
         blocks = _numbers(self.job.source)
         chosen = cases(self.operator, level=self.job.level, seed=self.job.seed, blocks=blocks)
         ordered = [c for c in chosen if c.workload is None] + [c for c in chosen if c.workload is not None]
-        checked = []
         self.chosen = ordered
-        for case in ordered:
-            self.checker.case(case)
-            checked.append(
-                Region(
-                    dims={name: (size, size) for name, size in case.dims.items()},
-                    dtypes=case.dtypes,
-                    layouts=case.layouts,
-                    scalars=case.scalars,
-                    status=RegionStatus.SAMPLED,
-                )
-            )
+        self.checker.cases(ordered)
         for case in [*sequence(self.operator), *ordered[-1:]]:
             self.checker.again(case)
         for case in ordered[:2] + ordered[-1:]:
             self.checker.properties(case)
-        return checked
+        return [
+            Region(
+                dims={name: (size, size) for name, size in case.dims.items()},
+                dtypes=case.dtypes,
+                layouts=case.layouts,
+                scalars=case.scalars,
+                status=RegionStatus.SAMPLED,
+            )
+            for case in ordered
+        ]
 
     def bench(self, tunables: Sequence[Tunable]) -> tuple[tuple[Timing, ...], Dispatch]:
         bench = Bench(
