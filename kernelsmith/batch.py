@@ -26,7 +26,8 @@ from pydantic import Field, ValidationError
 from kernelsmith.config import Settings
 from kernelsmith.errors import KernelsmithError, UsageError
 from kernelsmith.flights import Flights
-from kernelsmith.model import Frozen, OperatorRef, Scalar, Spent, Usage
+from kernelsmith.model import Frozen, OperatorRef, Scalar
+from kernelsmith.proposal import Spent, Usage
 from kernelsmith.records import BatchItem, BatchResult, TuneRecord, TuneResult
 from kernelsmith.session import Listener, Order, read_text, start
 

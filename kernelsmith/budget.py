@@ -11,7 +11,8 @@ from decimal import Decimal
 
 from pydantic import Field
 
-from kernelsmith.model import Budget, Evaluation, Frozen, Spent, StopReason, Usage
+from kernelsmith.model import Evaluation, Frozen
+from kernelsmith.proposal import Budget, Spent, StopReason, Usage
 
 RESERVED_SHARE = 0.10
 """Share of the time kept for the winner."""

@@ -20,7 +20,8 @@ from typing import Any
 from pydantic import Field, ValidationError, field_validator
 
 from kernelsmith.errors import UsageError
-from kernelsmith.model import Budget, Frozen, Usd
+from kernelsmith.model import Frozen
+from kernelsmith.proposal import Budget, Usd
 
 PREFIX = "KERNELSMITH_"
 DEFAULT_SECONDS = 600.0

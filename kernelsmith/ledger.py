@@ -11,19 +11,8 @@ from collections import Counter
 
 from kernelsmith import budget
 from kernelsmith.briefing import History, scores, to_mend
-from kernelsmith.model import (
-    Candidate,
-    Evaluation,
-    Level,
-    Outcome,
-    Prompt,
-    Reply,
-    Spent,
-    Stage,
-    StopReason,
-    Usage,
-    digest,
-)
+from kernelsmith.model import Evaluation, Level, Outcome, Stage, digest
+from kernelsmith.proposal import Candidate, Prompt, Reply, Spent, StopReason, Usage
 from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verdict, spent
 from kernelsmith.store import Store
 

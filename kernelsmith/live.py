@@ -12,7 +12,8 @@ import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Protocol, Self
 
-from kernelsmith.model import Budget, Level, Spent
+from kernelsmith.model import Level
+from kernelsmith.proposal import Budget, Spent
 from kernelsmith.records import CallEnded, CallStarted, JudgingStarted, TrialJudged, TuneRecord, TuneResult, TuneStarted
 from kernelsmith.render import error_console, factor, line, result_lines, spending, tune_line
 

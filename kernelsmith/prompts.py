@@ -14,19 +14,8 @@ from string import Template
 
 from kernelsmith import library, resources
 from kernelsmith.errors import UsageError
-from kernelsmith.model import (
-    ArgumentInfo,
-    Brief,
-    Evaluation,
-    OperatorInfo,
-    Outcome,
-    Prompt,
-    Scalar,
-    TargetFacts,
-    Timing,
-    Trial,
-    WorkloadChoice,
-)
+from kernelsmith.model import ArgumentInfo, Evaluation, OperatorInfo, Outcome, Scalar, Timing, WorkloadChoice
+from kernelsmith.proposal import Brief, Prompt, TargetFacts, Trial
 
 MAX_SOURCE_CHARS = 12_000
 """Of one kernel in a prompt; a longer one is cut."""

@@ -8,21 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from kernelsmith.model import (
-    Budget,
-    Evaluation,
-    Frozen,
-    Level,
-    Mismatch,
-    Outcome,
-    Region,
-    Spent,
-    Stage,
-    StopReason,
-    Timing,
-    Usage,
-    Where,
-)
+from kernelsmith.model import Evaluation, Frozen, Level, Mismatch, Outcome, Region, Stage, Timing, Where
+from kernelsmith.proposal import Budget, Spent, StopReason, Usage
 
 # ---------------------------------------------------------------- tune
 

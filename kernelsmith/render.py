@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kernelsmith.model import Budget, Spent, Timing
+from kernelsmith.model import Timing
+from kernelsmith.proposal import Budget, Spent
 from kernelsmith.records import (
     BatchItem,
     BatchResult,

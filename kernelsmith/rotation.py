@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kernelsmith.model import StopReason
+from kernelsmith.proposal import StopReason
 from kernelsmith.propose import Proposer
 
 

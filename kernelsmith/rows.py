@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from kernelsmith.errors import StoreError
-from kernelsmith.model import Candidate, Evaluation, Usage
+from kernelsmith.model import Evaluation
+from kernelsmith.proposal import Candidate, Usage
 from kernelsmith.runs import Call, Run, RunSpec, TrialRecord, Verdict
 
 Row = Mapping[str, Any]

@@ -14,20 +14,8 @@ from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 
-from kernelsmith.model import (
-    Budget,
-    Candidate,
-    Evaluation,
-    Frozen,
-    Level,
-    OperatorInfo,
-    OperatorRef,
-    Prompt,
-    Spent,
-    StopReason,
-    Trial,
-    Usage,
-)
+from kernelsmith.model import Evaluation, Frozen, Level, OperatorInfo, OperatorRef
+from kernelsmith.proposal import Budget, Candidate, Prompt, Spent, StopReason, Trial, Usage
 
 
 class RunStatus(StrEnum):

@@ -17,7 +17,8 @@ from kernelsmith.briefing import History, brief
 from kernelsmith.config import Settings, installed_versions
 from kernelsmith.errors import OperatorError, UsageError
 from kernelsmith.execute import Executor
-from kernelsmith.model import Brief, Budget, Frozen, OperatorInfo, OperatorRef, Prompt
+from kernelsmith.model import Frozen, OperatorInfo, OperatorRef
+from kernelsmith.proposal import Brief, Budget, Prompt
 from kernelsmith.propose import Proposer, specs
 from kernelsmith.records import TuneRecord, TuneResult
 from kernelsmith.runs import RunSpec, RunStatus

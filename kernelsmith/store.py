@@ -25,7 +25,7 @@ from kernelsmith import rows
 from kernelsmith.config import program_version
 from kernelsmith.errors import StoreError, UsageError
 from kernelsmith.migrations import STEPS
-from kernelsmith.model import Prompt, Reply, Usage
+from kernelsmith.proposal import Prompt, Reply, Usage
 from kernelsmith.runs import Call, CallStatus, Folder, Run, RunSpec, RunStatus, TrialRecord
 
 FILE = "kernelsmith.db"

@@ -10,7 +10,8 @@ from typing import Literal
 
 from kernelsmith.budget import goal_met
 from kernelsmith.ledger import Ledger
-from kernelsmith.model import Level, OperatorRef, Spent, StopReason, Timing
+from kernelsmith.model import Level, OperatorRef, Timing
+from kernelsmith.proposal import Spent, StopReason
 from kernelsmith.records import TrialJudged, TuneResult, TuneStarted, Winner
 from kernelsmith.runs import Folder, Run, TrialRecord
 from kernelsmith.store import Store

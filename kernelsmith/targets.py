@@ -14,7 +14,8 @@ from pydantic import Field, ValidationError
 
 from kernelsmith import resources
 from kernelsmith.errors import UsageError
-from kernelsmith.model import Frozen, Scalar, TargetFacts
+from kernelsmith.model import Frozen, Scalar
+from kernelsmith.proposal import TargetFacts
 
 
 class TritonInfo(Frozen):

@@ -21,19 +21,8 @@ from kernelsmith.errors import InfrastructureError, KernelsmithError, ProviderEr
 from kernelsmith.execute import Executor
 from kernelsmith.flights import Flights
 from kernelsmith.ledger import Ledger
-from kernelsmith.model import (
-    Brief,
-    Candidate,
-    Evaluation,
-    Job,
-    Level,
-    Outcome,
-    Prompt,
-    Reply,
-    Seed,
-    StopReason,
-    TargetFacts,
-)
+from kernelsmith.model import Evaluation, Job, Level, Outcome, Seed
+from kernelsmith.proposal import Brief, Candidate, Prompt, Reply, StopReason, TargetFacts
 from kernelsmith.propose import Proposer, Request
 from kernelsmith.propose.reply import NoCode, parse
 from kernelsmith.records import (

@@ -17,26 +17,21 @@ from pathlib import Path
 
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.model import (
-    Brief,
-    Budget,
     Evaluation,
     Job,
     Level,
     OperatorInfo,
     OperatorRef,
     Outcome,
-    Prompt,
-    Reply,
     Seed,
     Stage,
     StageSeconds,
-    TargetFacts,
     Timing,
-    Usage,
     Verdict,
     Workload,
     digest,
 )
+from kernelsmith.proposal import Brief, Budget, Prompt, Reply, TargetFacts, Usage
 from kernelsmith.propose import Request
 from kernelsmith.runs import RunSpec
 

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "kernelsmith"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "templates" not in path.parts)
 
 ORDER = (
-    *("errors", "model", "plan"),
+    *("errors", "model", "proposal", "plan"),
     *("resources", "config", "targets", "library", "prompts", "operators"),
     *("records", "runs", "budget", "migrations", "rows", "store"),
     *("propose", "triton_cpu", "devices", "sandbox", "execute", "evaluate"),
@@ -27,8 +27,6 @@ HEAVY = frozenset({"torch", "triton", "openai", "anthropic", "genai_prices"})
 
 MAX_LINES = 430
 MAX_FUNCTION = 65
-LONGER = {"model.py": 520}
-"""The nouns of the whole flow on one page."""
 
 
 def unit(path: Path) -> str:
@@ -68,7 +66,7 @@ def test_imports_go_one_way(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_files_and_functions_are_short(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= LONGER.get(name(path), MAX_LINES)
+    assert lines <= MAX_LINES
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1

@@ -11,27 +11,21 @@ from kernelsmith.errors import UsageError
 from kernelsmith.evaluate.screen import ALLOWED_IMPORTS
 from kernelsmith.model import (
     ArgumentInfo,
-    Brief,
-    Budget,
-    Candidate,
     ConfigChoice,
     DimInfo,
     Evaluation,
     Mismatch,
     OperatorInfo,
     Outcome,
-    Prompt,
     Seed,
-    Spent,
     Stage,
     Timing,
-    Trial,
-    Usage,
     Verdict,
     Where,
     Workload,
     WorkloadChoice,
 )
+from kernelsmith.proposal import Brief, Budget, Candidate, Prompt, Spent, Trial, Usage
 
 WORKLOADS = (
     Workload(dims={"M": 4096, "N": 1024}, dtypes={"x": "bfloat16"}),

@@ -6,7 +6,8 @@ from decimal import Decimal
 from rich.console import Console
 
 from kernelsmith import live
-from kernelsmith.model import Budget, Level, Outcome, Spent, Stage, StopReason, Usage
+from kernelsmith.model import Level, Outcome, Stage
+from kernelsmith.proposal import Budget, Spent, StopReason, Usage
 from kernelsmith.records import CallStarted, JudgingStarted, KernelReport, Notice, TrialJudged, TuneResult, TuneStarted
 from kernelsmith.render import clean, duration, factor, kernel_lines, line, result_lines, spending, table, tune_line
 from tests.fakes import evaluation_of

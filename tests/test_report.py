@@ -8,7 +8,8 @@ from decimal import Decimal
 import pytest
 
 from kernelsmith.errors import UsageError
-from kernelsmith.model import Level, Reply, StopReason, Usage
+from kernelsmith.model import Level
+from kernelsmith.proposal import Reply, StopReason, Usage
 from kernelsmith.report import render, summarise
 from kernelsmith.runs import CallStatus, Run, RunStatus
 from kernelsmith.store import Store

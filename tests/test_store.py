@@ -14,7 +14,8 @@ import pytest
 
 from kernelsmith.errors import StoreError, UsageError
 from kernelsmith.migrations import STEPS
-from kernelsmith.model import Candidate, Level, Prompt, Reply, StopReason, Usage
+from kernelsmith.model import Level
+from kernelsmith.proposal import Candidate, Prompt, Reply, StopReason, Usage
 from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verdict, spent
 from kernelsmith.store import FILE, Store
 from tests.fakes import evaluation_of, spec
@@ -201,7 +202,7 @@ import resource, signal, sys
 from pathlib import Path
 from tests.test_store import filled, call, PROMPT, EXACT
 from kernelsmith.errors import StoreError
-from kernelsmith.model import Reply
+from kernelsmith.proposal import Reply
 from kernelsmith.store import Store
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with Store.open(Path(sys.argv[1])) as store:

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from kernelsmith.errors import InfrastructureError, ProviderError, StoreError, UsageError
-from kernelsmith.model import Budget, Level, Outcome, Reply, StopReason, Usage
+from kernelsmith.model import Level, Outcome
+from kernelsmith.proposal import Budget, Reply, StopReason, Usage
 from kernelsmith.propose import Request
 from kernelsmith.records import CallEnded, Notice, TrialJudged, TuneRecord, TuneResult
 from kernelsmith.runs import CallStatus, Run, RunStatus, spent

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from kernelsmith import prompts
-from kernelsmith.model import Budget, StopReason
+from kernelsmith.proposal import Budget, StopReason
 from kernelsmith.propose import specs
 from kernelsmith.propose.remote import Retry
 from kernelsmith.records import TuneResult

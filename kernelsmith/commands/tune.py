@@ -13,7 +13,7 @@ from kernelsmith.commands.common import EXIT_ERROR, interruptible, operator_ref,
 from kernelsmith.errors import KernelsmithError, UsageError
 
 if TYPE_CHECKING:
-    from kernelsmith.model import Prompt
+    from kernelsmith.proposal import Prompt
     from kernelsmith.records import TuneResult
 
 

@@ -17,19 +17,8 @@ from pathlib import Path
 from kernelsmith.errors import KernelsmithError, UsageError
 from kernelsmith.export.kernel import bake
 from kernelsmith.export.render import Rendering
-from kernelsmith.model import (
-    ArgumentInfo,
-    Candidate,
-    Evaluation,
-    Frozen,
-    OperatorInfo,
-    Outcome,
-    Region,
-    RegionStatus,
-    Spent,
-    TargetFacts,
-    digest,
-)
+from kernelsmith.model import ArgumentInfo, Evaluation, Frozen, OperatorInfo, Outcome, Region, RegionStatus, digest
+from kernelsmith.proposal import Candidate, Spent, TargetFacts
 
 _TAKEN = frozenset({"kernelsmith", "torch", "triton", "numpy", "pytest"})
 

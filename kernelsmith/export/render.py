@@ -13,7 +13,8 @@ from kernelsmith.export.call import Call, read_call, sizes_code
 from kernelsmith.export.cases import cases, draw_code
 from kernelsmith.export.reference import strip
 from kernelsmith.export.words import boxes, case_list, points, region_table, timing_table
-from kernelsmith.model import ArgumentInfo, Evaluation, OperatorInfo, Region, TargetFacts
+from kernelsmith.model import ArgumentInfo, Evaluation, OperatorInfo, Region
+from kernelsmith.proposal import TargetFacts
 
 PACKAGE_VERSION = "0.1.0"
 

@@ -9,7 +9,8 @@ from typing import Protocol
 
 from pydantic import Field
 
-from kernelsmith.model import Brief, Frozen, Prompt, Reply, Usage
+from kernelsmith.model import Frozen
+from kernelsmith.proposal import Brief, Prompt, Reply, Usage
 
 
 class Request(Frozen):

@@ -15,7 +15,7 @@ import subprocess
 import time
 
 from kernelsmith.errors import ProviderError
-from kernelsmith.model import Prompt, Reply, Usage
+from kernelsmith.proposal import Prompt, Reply, Usage
 from kernelsmith.propose import Request
 from kernelsmith.propose.stream import MAX_TEXT_BYTES, Limits, short
 

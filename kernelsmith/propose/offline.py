@@ -15,7 +15,8 @@ from pathlib import Path
 
 from kernelsmith import library
 from kernelsmith.library import LibraryKernel
-from kernelsmith.model import Brief, Candidate, OperatorInfo, Reply, Usage
+from kernelsmith.model import OperatorInfo
+from kernelsmith.proposal import Brief, Candidate, Reply, Usage
 from kernelsmith.propose import Request
 from kernelsmith.propose.numeric import NumericSearch, pruned
 from kernelsmith.propose.reply import NoCode, parse

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelsmith.model import Prompt
+from kernelsmith.proposal import Prompt
 from kernelsmith.propose.remote import RemoteProposer, RemoteSpec, Retry, Wire
 from kernelsmith.propose.stream import Received, count
 

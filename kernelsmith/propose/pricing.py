@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from kernelsmith.model import Usage
+from kernelsmith.proposal import Usage
 
 Price = Callable[[Usage], Decimal]
 """Dollars of one call, from its token counts."""

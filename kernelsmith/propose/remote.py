@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernelsmith.errors import ProviderError
-from kernelsmith.model import Prompt, Reply, Usage
+from kernelsmith.proposal import Prompt, Reply, Usage
 from kernelsmith.propose import Request
 from kernelsmith.propose.pricing import Price, most_usd
 from kernelsmith.propose.stream import Body, Limits, Received, Take, TransientError, collect, short

@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelsmith.errors import ProviderError, UsageError
-from kernelsmith.model import Reply, Usage
+from kernelsmith.proposal import Reply, Usage
 from kernelsmith.propose import Request
 
 

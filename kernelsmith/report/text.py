@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Mapping
 
-from kernelsmith.model import Budget
+from kernelsmith.proposal import Budget
 from kernelsmith.records import Reports, RunReport
 from kernelsmith.render import clean, duration, factor, line, spending, table
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from kernelsmith.export import ExportInput
 from kernelsmith.model import (
-    Candidate,
     ConfigChoice,
     Evaluation,
     OperatorInfo,
@@ -17,12 +16,12 @@ from kernelsmith.model import (
     Region,
     RegionStatus,
     Stage,
-    TargetFacts,
     Timing,
     Verdict,
     Workload,
     WorkloadChoice,
 )
+from kernelsmith.proposal import Candidate, TargetFacts
 
 ROOT = Path(__file__).parents[2]
 TARGET = TargetFacts(name="cpu", device="cpu", summary="two cores of a test machine")

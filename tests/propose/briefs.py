@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kernelsmith.model import Brief, OperatorInfo, Prompt, TargetFacts
+from kernelsmith.model import OperatorInfo
+from kernelsmith.proposal import Brief, Prompt, TargetFacts
 from kernelsmith.propose import Request
 
 SOFTMAX = OperatorInfo(

@@ -5,7 +5,8 @@ import ast
 import pytest
 
 from kernelsmith import library
-from kernelsmith.model import Candidate, ConfigChoice, Evaluation, Outcome, Stage, Trial, Workload, WorkloadChoice
+from kernelsmith.model import ConfigChoice, Evaluation, Outcome, Stage, Workload, WorkloadChoice
+from kernelsmith.proposal import Candidate, Trial
 from kernelsmith.propose.numeric import Config, NumericSearch, pruned, tuners
 
 CPU_KNOBS = ("num_warps", "num_stages")

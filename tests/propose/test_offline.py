@@ -2,20 +2,16 @@ from __future__ import annotations
 
 from kernelsmith.model import (
     ArgumentInfo,
-    Brief,
-    Candidate,
     ConfigChoice,
     Evaluation,
     OperatorInfo,
     Outcome,
-    Prompt,
     Seed,
     Stage,
-    TargetFacts,
-    Trial,
     Workload,
     WorkloadChoice,
 )
+from kernelsmith.proposal import Brief, Candidate, Prompt, TargetFacts, Trial
 from kernelsmith.propose import Request
 from kernelsmith.propose.offline import OfflineProposer
 from kernelsmith.propose.reply import parse

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from kernelsmith.model import Usage
+from kernelsmith.proposal import Usage
 from kernelsmith.propose.pricing import GivenPrice, listed_price, most_usd
 
 

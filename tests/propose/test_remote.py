@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from kernelsmith.errors import ProviderError
-from kernelsmith.model import Usage
+from kernelsmith.proposal import Usage
 from kernelsmith.propose import Proposer
 from kernelsmith.propose.remote import Retry
 from kernelsmith.propose.specs import make

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelsmith.errors import ProviderError, UsageError
-from kernelsmith.model import Usage
+from kernelsmith.proposal import Usage
 from kernelsmith.propose.replay import ReplayProposer
 from tests.propose.briefs import request
 

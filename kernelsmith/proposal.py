@@ -1,0 +1,162 @@
+"""The nouns of proposing: what a proposer is told, what it answers, and what that may cost and did.
+
+Frozen types like those of model.py, which stands below: a judge needs none of these.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, PlainSerializer
+
+from kernelsmith.model import Evaluation, Frozen, OperatorInfo, Scalar, Seed, digest
+
+Usd = Annotated[Decimal, PlainSerializer(float, return_type=float, when_used="json")]
+"""US dollars: exact inside, a plain number in JSON."""
+
+
+class Usage(Frozen):
+    """What one call of a model cost."""
+
+    input_tokens: int = Field(default=0, ge=0)
+    cached_input_tokens: int = Field(default=0, ge=0)
+    """Part of input_tokens that was read from a cache."""
+    cache_write_tokens: int = Field(default=0, ge=0)
+    """Part of input_tokens that was written to a cache."""
+    output_tokens: int = Field(default=0, ge=0)
+    usd: Usd = Decimal(0)
+    seconds: float = Field(default=0.0, ge=0)
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            usd=self.usd + other.usd,
+            seconds=self.seconds + other.seconds,
+        )
+
+
+class Reply(Frozen):
+    """What a proposer answered, before anything is judged."""
+
+    text: str
+    usage: Usage = Usage()
+    model: str
+    """The spec that was asked, for example `openai:gpt-5`."""
+    complete: bool = True
+    """False when the reply was cut at the length limit."""
+
+
+class Candidate(Frozen):
+    """A kernel to be judged."""
+
+    source: str
+    origin: str
+    """Model spec, `offline:softmax rows`, `start`, ..."""
+    parents: tuple[str, ...] = ()
+    """Ids of the candidates it was made from."""
+
+    @property
+    def id(self) -> str:
+        return digest(self.source)
+
+
+class Budget(Frozen):
+    """Limits of one run; whichever is reached first stops it."""
+
+    max_trials: int | None = Field(default=None, gt=0)
+    max_tokens: int | None = Field(default=None, gt=0)
+    max_usd: Usd | None = Field(default=None, gt=0)
+    max_seconds: float | None = Field(default=None, gt=0)
+    goal: float | None = Field(default=None, gt=0)
+    """Stop once the best score's lower bound reaches this speed-up."""
+
+
+class StopReason(StrEnum):
+    TRIALS = "trials"
+    TOKENS = "tokens"
+    USD = "usd"
+    TIME = "time"
+    GOAL = "goal"
+    EXHAUSTED = "proposer has nothing more to try"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class Spent(Frozen):
+    """What a run has used so far; calls in flight are counted at their reservation."""
+
+    trials: int = 0
+    usage: Usage = Usage()
+    reserved_usd: Usd = Decimal(0)
+    reserved_tokens: int = 0
+    seconds: float = 0.0
+
+
+# ---------------------------------------------------------------- what a proposer is told
+
+
+class Trial(Frozen):
+    """One proposal and, once judged, its verdict."""
+
+    number: int = Field(ge=1)
+    candidate: Candidate
+    evaluation: Evaluation | None = None
+
+
+class TargetFacts(Frozen):
+    """What a proposer should know of the device; rendered from a target file."""
+
+    name: str
+    device: str
+    """torch device type, for example `cpu`, `cuda`, `npu`."""
+    summary: str
+    limits: dict[str, Scalar] = {}
+    notes: str = ""
+    """Markdown from `prompts/knowledge/` and the target file."""
+    useless_knobs: tuple[str, ...] = ()
+
+
+class Brief(Frozen):
+    """Everything the next proposal is based on."""
+
+    operator: OperatorInfo
+    target: TargetFacts
+    best: tuple[Trial, ...] = ()
+    """Best passed trials, fastest last (a model reads the end best)."""
+    failures: tuple[Trial, ...] = ()
+    """Most recent failed trials, newest last."""
+    repair: Trial | None = None
+    """Set when the next reply should mend this trial rather than start anew."""
+    seeds: tuple[Seed, ...] = ()
+    tried: tuple[str, ...] = ()
+    """Ids of every candidate of the run so far."""
+    examples: tuple[Seed, ...] = ()
+    """Example kernels of the operator's category."""
+    hint: str = ""
+    """Text of the user's `--hint` file."""
+    budget: Budget = Budget()
+    spent: Spent = Spent()
+    trial: int = Field(default=1, ge=1)
+    """Number of the trial that is asked for."""
+
+
+class Prompt(Frozen):
+    """A rendered prompt: `system` is stable within a run (cacheable), `user` changes with every trial."""
+
+    system: str
+    user: str
+    files: tuple[str, ...] = ()
+    """The prompt files it was made from."""
+
+    @property
+    def id(self) -> str:
+        return digest(self.system, self.user)
