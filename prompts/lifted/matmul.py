@@ -44,7 +44,9 @@ def lifted_matmul_kernel(
     if HAS_BIAS:
         offsets = batch * bias_batch + rows[:, None] * bias_m + columns[None, :] * bias_n
         total += tl.load(bias + offsets, mask=mask, other=0.0).to(tl.float32)
-    tl.store(c + batch * c_batch + rows[:, None] * c_m + columns[None, :] * c_n, total.to(c.dtype.element_ty), mask=mask)
+    tl.store(
+        c + batch * c_batch + rows[:, None] * c_m + columns[None, :] * c_n, total.to(c.dtype.element_ty), mask=mask
+    )
 
 
 def lifted_matmul(bias, a, b, out):

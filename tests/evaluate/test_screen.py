@@ -5,7 +5,7 @@ import pytest
 from kernelsmith.evaluate.screen import screen
 from kernelsmith.model import Outcome
 
-HONEST = '''
+HONEST = """
 from __future__ import annotations
 import math
 import torch
@@ -31,7 +31,7 @@ def operator(x):
     y = torch.empty_like(x)
     kernel[(triton.cdiv(x.numel(), 128),)](x, y, x.numel(), BLOCK=128)
     return y
-'''
+"""
 
 
 def test_honest_module_is_left_alone():
