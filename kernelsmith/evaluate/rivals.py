@@ -80,6 +80,9 @@ class Rivals:
         return self._ask(Lift(), Lifted, BUILD_SECONDS).seeds
 
     def close(self) -> None:
+        """Also while a question, which may take minutes, is being answered: whoever asked gets an error."""
+        if (process := self._process) is not None:
+            process.kill()
         with self._lock:
             self._end()
 
