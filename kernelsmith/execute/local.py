@@ -111,6 +111,8 @@ class _Judge:
         self._lock = threading.Lock()
         self._count = 0
         self.alive = True
+        self._last_words = ""
+        """What the judge printed last; known once it has ended."""
         self._reader = threading.Thread(target=self._read, name="judge-reader", daemon=True)
         self._reader.start()
 
@@ -126,8 +128,7 @@ class _Judge:
             try:
                 self._channel.send(make(number).model_dump_json().encode())
             except ProtocolError:
-                self.alive = False
-                self._fail_all()
+                self._channel.shutdown()  # the reader sees the end too, and tells everyone who waits
         return future
 
     def stop(self) -> None:
@@ -152,10 +153,12 @@ class _Judge:
                 future.set_result(reply)
         with self._lock:
             self.alive = False
+            self._last_words = self._tail()
+            self._log.close()
             self._fail_all()
+        self._channel.shutdown()  # a judge that said something unreadable still lives
         self._process.wait()
         self._channel.close()
-        self._log.close()
 
     def _fail_all(self) -> None:
         """Every job in flight is an infrastructure failure; the caller holds the lock."""
@@ -163,12 +166,12 @@ class _Judge:
         for future in waiting.values():
             future.set_exception(
                 InfrastructureError(
-                    f"the judge process {self._process.pid} ended unexpectedly; its last words: {self._last_words()}",
+                    f"the judge process {self._process.pid} ended unexpectedly; its last words: {self._last_words}",
                     "run again; if it persists, `kernelsmith doctor` checks the machine",
                 )
             )
 
-    def _last_words(self, limit: int = 2000) -> str:
+    def _tail(self, limit: int = 2000) -> str:
         size = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, size - limit))
         return self._log.read().decode(errors="replace").strip() or "none"

@@ -10,6 +10,7 @@ import pytest
 
 from kernelsmith.errors import InfrastructureError, OperatorError
 from kernelsmith.execute.local import LocalExecutor
+from kernelsmith.execute.wire import Describe
 from kernelsmith.model import OperatorRef
 
 OPERATOR = """
@@ -43,7 +44,7 @@ def test_describe_restart_and_secrets(operator, tmp_path, monkeypatch):
         assert judge is not None
         environment = Path(f"/proc/{judge._process.pid}/environ").read_bytes()
         assert b"canary" not in environment
-        assert "loaded with []" in judge._last_words()
+        assert "loaded with []" in judge._tail()
 
         os.kill(judge._process.pid, signal.SIGKILL)
         judge._process.wait(20)
@@ -64,6 +65,11 @@ def test_a_job_in_flight_when_the_judge_dies_is_infrastructure(operator, tmp_pat
         signal.setitimer(signal.ITIMER_REAL, 1.0)
         with pytest.raises(InfrastructureError, match="ended unexpectedly"):
             executor.describe(OperatorRef(path=str(slow)))
+        judge._process.wait(10)
+        judge._reader.join(10)
+        late = judge.submit(lambda n: Describe(id=n, operator=operator))
+        with pytest.raises(InfrastructureError, match="ended unexpectedly"):
+            late.result(10)
 
 
 def test_a_broken_operator_file_is_the_users_error_with_its_line(tmp_path):
