@@ -133,14 +133,23 @@ def load(flags: Mapping[str, Value], *, cwd: Path | None = None, environ: Mappin
     Raises UsageError naming the source of a bad value.
     """
     environ = os.environ if environ is None else environ
-    cwd = cwd or Path.cwd()
+    given = {k: v for k, v in flags.items() if v is not None and v != [] and v != ()}
+    return _resolved(
+        *_files(cwd or Path.cwd(), environ), ("the environment", _environment(environ)), ("the command line", given)
+    )
+
+
+def limits(flags: Mapping[str, Value]) -> Budget:
+    """The limits that the command line itself gives, and no others: what changes on resume."""
+    given = {name: flags[name] for name in (*_LIMITS, "goal") if flags.get(name) is not None}
+    settings = _resolved(("the command line", given))
+    return settings.budget().model_copy(update={"max_seconds": settings.max_time})
+
+
+def _resolved(*layers: tuple[str, Mapping[str, Value]]) -> Settings:
+    """Settings from layers, each with the words for where it is from; a later one overrides."""
     values: dict[str, Value] = {}
     origin: dict[str, str] = {}
-    layers = [
-        *_files(cwd, environ),
-        ("the environment", _environment(environ)),
-        ("the command line", {k: v for k, v in flags.items() if v is not None and v != [] and v != ()}),
-    ]
     for source, layer in layers:
         values |= layer
         origin |= dict.fromkeys(layer, source)
@@ -155,12 +164,6 @@ def load(flags: Mapping[str, Value], *, cwd: Path | None = None, environ: Mappin
             f"{first['msg'].removeprefix('Value error, ')}",
             f"give {_spelled(key, '')} another value",
         ) from error
-
-
-def limits(flags: Mapping[str, Value]) -> Budget:
-    """The limits that the command line itself gives, and no others: what changes on resume."""
-    settings = load({name: flags.get(name) for name in (*_LIMITS, "goal")}, cwd=Path(os.devnull), environ={})
-    return settings.budget().model_copy(update={"max_seconds": settings.max_time})
 
 
 def tracebacks_wanted(arguments: Sequence[str]) -> bool:

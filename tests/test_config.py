@@ -98,6 +98,12 @@ def test_ten_minutes_without_any_limit(tmp_path: Path) -> None:
     assert load(tmp_path, {"goal": 2.0}).budget().max_seconds == 600
 
 
-def test_limits_given_on_resume_are_those_of_the_command_line_alone() -> None:
+def test_limits_given_on_resume_are_those_of_the_command_line_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / ".config" / "kernelsmith"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text("max-trials = 3\n")
     given = config.limits({"max_usd": "0.5", "max_trials": None, "width": 4})
     assert (given.max_usd, given.max_seconds, given.max_trials) == (Decimal("0.5"), None, None)
