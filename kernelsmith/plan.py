@@ -132,7 +132,7 @@ class ConstantBuffer(Frozen):
     """A small tensor made from Python numbers during the call."""
 
     kind: Literal["constant"] = "constant"
-    data: str = Field(max_length=2 * MAX_CONSTANT_BYTES)
+    data: str = Field(max_length=2 * MAX_CONSTANT_BYTES, pattern=r"^(?:[0-9a-f]{2})*$")
     """Hexadecimal bytes."""
     relocations: tuple[Relocation, ...] = ()
 
@@ -248,7 +248,6 @@ class LaunchPlan(Frozen):
                 raise ValueError(f"a step writes {step.out.numel} elements over each other")
         for buffer in self.buffers:
             if isinstance(buffer, ConstantBuffer):
-                bytes.fromhex(buffer.data)
                 for r in buffer.relocations:
                     if r.at + 8 > buffer.nbytes or r.buffer >= len(self.buffers):
                         raise ValueError("relocation outside its constant or to a buffer that is not there")
