@@ -106,9 +106,7 @@ def _search(
             with gate.shared():
                 variant = checker.variant(case, vector)
         except CandidateFailure as refused:
-            if refused.outcome in FATAL:
-                raise
-            failure = refused
+            failure = _survived(refused)
             continue
         if any(variant.plan.canonical() == other.plan.canonical() for _, other in built):
             checker.forget(variant)  # differs only in what this device ignores
@@ -117,17 +115,25 @@ def _search(
     timed: list[tuple[float, Vector]] = []
     with gate.exclusive():
         for vector, proven in built:
-            timed.append((bench.quick(bench.lane(number, proven, ()), SAMPLES), vector))
+            try:
+                timed.append((bench.quick(bench.lane(number, proven, ()), SAMPLES), vector))
+            except CandidateFailure as refused:
+                failure = _survived(refused)
             checker.forget(proven)
     for _, vector in sorted(timed, key=lambda pair: pair[0]):
         try:
             with gate.shared():
                 checker.case(case, vector)
         except CandidateFailure as refused:
-            if refused.outcome in FATAL:
-                raise
-            failure = refused
+            failure = _survived(refused)
         else:
             return vector
     assert failure is not None
     raise failure
+
+
+def _survived(refused: CandidateFailure) -> CandidateFailure:
+    """The fault of one configuration, unless it has ended the candidate: then it is raised."""
+    if refused.outcome in FATAL:
+        raise refused
+    return refused
