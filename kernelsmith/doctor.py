@@ -13,32 +13,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from pathlib import Path
 
 from kernelsmith.errors import KernelsmithError
-from kernelsmith.model import Frozen
+from kernelsmith.records import Finding, Health
 
 SUPPORTED_TRITON = ((3, 6), (3, 9))
 SUPPORTED_TORCH = (2, 11)
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 FREE_BYTES = 2 << 30
 PROBE_SECONDS = 120.0
-
-
-class Health(StrEnum):
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-class Finding(Frozen):
-    """One line of the doctor's report."""
-
-    name: str
-    health: Health
-    detail: str
-    fix: str = ""
 
 
 def examine(runs: Path) -> Iterator[Finding]:
@@ -69,7 +53,7 @@ def _packages() -> Iterator[Finding]:
             yield Finding(name=name, health=Health.FAIL, detail="not installed", fix=f"pip install {name}")
             continue
         numbers = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
-        low, high = (SUPPORTED_TRITON) if name == "triton" else (SUPPORTED_TORCH, (99, 0))
+        low, high = SUPPORTED_TRITON if name == "triton" else (SUPPORTED_TORCH, (99, 0))
         if low <= numbers <= high:
             yield Finding(name=name, health=Health.OK, detail=version)
         else:

@@ -6,6 +6,7 @@ Invariant: stdout of a `--json` command is these records and nothing else, one p
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any, Literal
 
 from kernelsmith.model import Evaluation, Frozen, Level, Mismatch, Outcome, Region, Stage, Timing, Where
@@ -273,11 +274,17 @@ class TargetChecks(Frozen):
 # ---------------------------------------------------------------- doctor
 
 
+class Health(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
 class Finding(Frozen):
     """One line of the doctor's report."""
 
     name: str
-    health: Literal["ok", "warn", "fail"]
+    health: Health
     detail: str
     fix: str = ""
 

@@ -11,8 +11,8 @@ from kernelsmith.commands.common import EXIT_NO, print_lines, print_record
 def doctor(runs: options.Runs = None, json: options.Json = False, verbose: options.Verbose = False) -> None:
     """Check this machine; each line is ok, warn or fail, with the fix. Exit code 1 if anything fails."""
     from kernelsmith import config
-    from kernelsmith.doctor import Health, examine
-    from kernelsmith.records import Diagnosis, Finding
+    from kernelsmith.doctor import examine
+    from kernelsmith.records import Diagnosis, Health
     from kernelsmith.render import line
 
     findings = []
@@ -22,5 +22,5 @@ def doctor(runs: options.Runs = None, json: options.Json = False, verbose: optio
             fix = f" -> {line(finding.fix, 400)}" if finding.fix else ""
             print_lines([f"{finding.health.value:4}  {finding.name}: {line(finding.detail, 400)}{fix}"])
     if json:
-        print_record(Diagnosis(findings=tuple(Finding(**finding.model_dump(mode="json")) for finding in findings)))
+        print_record(Diagnosis(findings=tuple(findings)))
     raise typer.Exit(EXIT_NO if any(finding.health is Health.FAIL for finding in findings) else 0)

@@ -17,12 +17,11 @@ from kernelsmith.evaluate.truths import Truths
 from kernelsmith.model import OperatorRef, Seed
 from kernelsmith.operators.load import LoadedOperator, load
 from kernelsmith.sandbox.memory import ArenaPool
+from kernelsmith.sandbox.roles import PRELOAD, WARM
 from kernelsmith.sandbox.tensors import torch_threads
 from kernelsmith.sandbox.zygote import Zygote
 from kernelsmith.targets import Target, resolve
 
-ROLES = ("kernelsmith.sandbox.recorder", "kernelsmith.sandbox.launcher", "kernelsmith.devices.cpu")
-WARM = "kernelsmith.sandbox.warm.compile_something"
 TRIVIAL_SEED = 0
 MODEL_SEED = 42
 """Under which `Model` and `ModelNew` are constructed (KernelBench's own default)."""
@@ -48,7 +47,7 @@ class Room:
     def copy_bytes_per_second(self) -> float:
         """The device's measured peak, once per judge."""
         with self.gate.exclusive(), torch_threads(self.threads):
-            return copy_bandwidth(self.threads)
+            return copy_bandwidth()
 
     @property
     def flush_bytes(self) -> int:
@@ -61,9 +60,7 @@ class Room:
         with self._lock:
             if self._zygote is None:
                 environment = {**ENVIRONMENT, "KERNELSMITH_CPU_THREADS": str(self.threads)}
-                self._zygote = Zygote(
-                    preload=("torch", "triton", *ROLES), warm=WARM, unsafe=self._unsafe, environment=environment
-                )
+                self._zygote = Zygote(preload=PRELOAD, warm=WARM, unsafe=self._unsafe, environment=environment)
             return self._zygote
 
     def operator(self, ref: OperatorRef) -> LoadedOperator:

@@ -13,6 +13,7 @@ from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.transport import Desk
 from kernelsmith.model import Evaluation, Mismatch, Outcome, Stage, Where
 from kernelsmith.plan import LaunchPlan
+from kernelsmith.sandbox import roles
 from kernelsmith.sandbox.arguments import Arguments
 from kernelsmith.sandbox.limits import Ending, Exit, Limits
 from kernelsmith.sandbox.memory import Arena, ArenaPool
@@ -46,8 +47,6 @@ from kernelsmith.sandbox.messages import (
 from kernelsmith.sandbox.protocol import ProtocolError
 from kernelsmith.sandbox.zygote import ChildEnded, Zygote
 
-CANDIDATE_ROLE = "kernelsmith.sandbox.recorder"
-LAUNCHER_ROLE = "kernelsmith.sandbox.launcher"
 LOG_CHARS = 4000
 _T = TypeVar("_T")
 
@@ -149,7 +148,7 @@ class CandidateSession(_Session):
     """The process that holds the candidate's Python."""
 
     def __init__(self, zygote: Zygote, limits: Limits, pool: ArenaPool) -> None:
-        super().__init__(zygote, CANDIDATE_ROLE, limits, "candidate", pool)
+        super().__init__(zygote, roles.CANDIDATE, limits, "candidate", pool)
 
     def load(self, request: Load, arena: Arena | None, seconds: float) -> Loaded:
         reply = self._exchange(request, [arena.fd] if arena else [], seconds, Stage.LOAD)
@@ -211,7 +210,7 @@ class LauncherSession(_Session):
     """The process that replays plans; it holds no candidate Python, but runs its kernels as native code."""
 
     def __init__(self, zygote: Zygote, limits: Limits, pool: ArenaPool) -> None:
-        super().__init__(zygote, LAUNCHER_ROLE, limits, "launcher", pool)
+        super().__init__(zygote, roles.LAUNCHER, limits, "launcher", pool)
 
     def prepare(self, plan: LaunchPlan, state: Arena | None, seconds: float) -> Prepared:
         return self._exchange(Prepare(plan=plan), [state.fd] if state else [], seconds, Stage.COMPILE, Prepared)

@@ -1,16 +1,13 @@
 """What the zygote does once so that no fork pays for it: the first Triton compilation of a process.
 
 A cold front end imports modules and hashes Triton's own sources, which takes longer than compiling most kernels.
-Invariant: nothing is launched, so that no thread starts. Named to `Zygote(warm=...)`; `ROLES` is for its `preload`.
+Invariant: nothing is launched, so that no thread starts. Named by roles.py.
 """
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
-
-ROLES = ("kernelsmith.sandbox.recorder", "kernelsmith.sandbox.launcher", "kernelsmith.devices.cpu")
-WARM = "kernelsmith.sandbox.warm.compile_something"
 
 
 @triton.jit  # type: ignore[untyped-decorator]

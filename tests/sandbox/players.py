@@ -44,11 +44,9 @@ from kernelsmith.sandbox.messages import (
     launcher_reply,
     state_regions,
 )
-from kernelsmith.sandbox.warm import ROLES, WARM
+from kernelsmith.sandbox.roles import CANDIDATE, LAUNCHER, PRELOAD, WARM
 from kernelsmith.sandbox.zygote import Zygote
 
-RECORDER = "kernelsmith.sandbox.recorder"
-LAUNCHER = "kernelsmith.sandbox.launcher"
 LIMITS = Limits(seconds=60, threads=2)
 HEADER = "import torch, triton, triton.language as tl\n"
 SCALE = """
@@ -64,7 +62,7 @@ def scaled(x, y, s):
 
 
 def roles_zygote() -> Zygote:
-    return Zygote(preload=("torch", "triton", *ROLES), warm=WARM)
+    return Zygote(preload=PRELOAD, warm=WARM)
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:
@@ -137,7 +135,7 @@ class Candidate:
     """A candidate in its child; use as a context manager."""
 
     def __init__(self, zygote: Zygote) -> None:
-        self.child = zygote.spawn(RECORDER, limits=LIMITS)
+        self.child = zygote.spawn(CANDIDATE, limits=LIMITS)
         self.out = Arena.create(1 << 20)
 
     def __enter__(self) -> Candidate:

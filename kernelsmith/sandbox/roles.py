@@ -1,0 +1,9 @@
+"""The roles that a child of the zygote plays, by name: a judge names them without importing what they import."""
+
+from __future__ import annotations
+
+CANDIDATE = "kernelsmith.sandbox.recorder"
+LAUNCHER = "kernelsmith.sandbox.launcher"
+PRELOAD = ("torch", "triton", CANDIDATE, LAUNCHER, "kernelsmith.devices.cpu")
+"""What a zygote imports, so that no child has to."""
+WARM = "kernelsmith.sandbox.warm.compile_something"
