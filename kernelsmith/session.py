@@ -60,7 +60,7 @@ def executor_for(device: str, settings: Settings) -> Iterator[tuple[targets.Targ
     from kernelsmith.execute.local import LocalExecutor
 
     target = targets.resolve(device, settings.targets)
-    executor = LocalExecutor(target.name, width=settings.width, unsafe=settings.unsafe)
+    executor = LocalExecutor(target.name, width=settings.width, unsafe=settings.unsafe, targets=settings.targets)
     try:
         yield target, executor
     finally:

@@ -14,6 +14,7 @@ import sys
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from kernelsmith.errors import InfrastructureError, KernelsmithError
 from kernelsmith.evaluate.room import Room
@@ -83,11 +84,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--target", required=True)
+    parser.add_argument("--targets", type=Path)
     parser.add_argument("--width", type=int, default=2)
     parser.add_argument("--unsafe-no-sandbox", action="store_true")
     arguments = parser.parse_args()
     os.set_inheritable(arguments.fd, False)
-    room = Room(arguments.target, unsafe=arguments.unsafe_no_sandbox)
+    room = Room(arguments.target, targets=arguments.targets, unsafe=arguments.unsafe_no_sandbox)
     try:
         Judge(Channel(socket.socket(fileno=arguments.fd)), room, arguments.width).serve()
     finally:

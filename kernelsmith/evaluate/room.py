@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
+from pathlib import Path
 
 import torch
 
@@ -30,8 +31,8 @@ MODEL_SEED = 42
 class Room:
     """Shared by the judge's threads."""
 
-    def __init__(self, target: str, *, unsafe: bool = False) -> None:
-        self.target: Target = resolve(target)
+    def __init__(self, target: str, *, targets: Path | None = None, unsafe: bool = False) -> None:
+        self.target: Target = resolve(target, targets)
         self.threads = len(os.sched_getaffinity(0))
         self.gate = DeviceGate(self.target.torch_device)
         self.truths = Truths(self.threads)

@@ -37,12 +37,12 @@ STOP_SECONDS = 10.0
 
 
 class LocalExecutor:
-    """Implements `Executor` for one target of this host."""
+    """Implements `Executor` for one target of this host; `targets` is the folder of the `--targets` flag."""
 
-    def __init__(self, target: str, *, width: int = 2, unsafe: bool = False) -> None:
-        self._target = target
-        self._width = width
-        self._unsafe = unsafe
+    def __init__(self, target: str, *, width: int = 2, unsafe: bool = False, targets: Path | None = None) -> None:
+        self._arguments = ["--target", target, "--width", str(width)]
+        self._arguments += ["--targets", str(targets)] if targets is not None else []
+        self._arguments += ["--unsafe-no-sandbox"] if unsafe else []
         self._lock = threading.Lock()
         self._judge: _Judge | None = None
         self._closed = False
@@ -80,7 +80,7 @@ class LocalExecutor:
             if self._closed:
                 raise InfrastructureError("the executor is closed")
             if self._judge is None or not self._judge.alive:
-                self._judge = _Judge(self._target, self._width, self._unsafe)
+                self._judge = _Judge(self._arguments)
             future = self._judge.submit(make)
         reply = future.result()
         if isinstance(reply, Broken):
@@ -91,13 +91,11 @@ class LocalExecutor:
 class _Judge:
     """A running judge: sends requests, and a reader thread that hands replies to those who wait."""
 
-    def __init__(self, target: str, width: int, unsafe: bool) -> None:
+    def __init__(self, arguments: list[str]) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._log = tempfile.TemporaryFile(prefix="kernelsmith-judge-")  # noqa: SIM115 - lives as long as the judge
-        command = [sys.executable, "-m", "kernelsmith.evaluate.judge", "--target", target, "--width", str(width)]
-        command += ["--fd", str(theirs.fileno())] + (["--unsafe-no-sandbox"] if unsafe else [])
         self._process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "kernelsmith.evaluate.judge", "--fd", str(theirs.fileno()), *arguments],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=self._log,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelsmith import resources
 from kernelsmith.errors import InfrastructureError, OperatorError
 from kernelsmith.execute.local import LocalExecutor
 from kernelsmith.execute.wire import Describe
@@ -77,6 +78,13 @@ def test_a_broken_operator_file_is_the_users_error_with_its_line(tmp_path):
     path.write_text("import torch\n\nraise RuntimeError('nope')\n")
     with LocalExecutor("cpu") as executor, pytest.raises(OperatorError, match=r"broken\.py:3.*nope"):
         executor.describe(OperatorRef(path=str(path)))
+
+
+def test_the_judge_finds_a_target_of_the_users_own(operator, tmp_path):
+    text = resources.read("targets", "cpu.toml").replace('name = "cpu"', 'name = "mine"')
+    (tmp_path / "mine.toml").write_text(text)
+    with LocalExecutor("mine", targets=tmp_path) as executor:
+        assert executor.describe(operator).name == "twice"
 
 
 def test_a_closed_executor_says_so(operator):
