@@ -164,7 +164,7 @@ class Tuning:
         assert children, "a run that is being judged has children"
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
-        wait_until(lambda: not any(map(_alive, children)), f"still there: {[_words(c) for c in children]}")
+        wait_until(lambda: not any(map(alive, children)), f"still there: {[_words(c) for c in children]}")
 
 
 def wait_until(condition: Callable[[], object], message: str, seconds: float = KILL_NOTICE) -> None:
@@ -200,7 +200,7 @@ def _fields(pid: int) -> list[str]:
         return []
 
 
-def _alive(process: Identity) -> bool:
+def alive(process: Identity) -> bool:
     fields = _fields(process[0])
     return bool(fields) and fields[19] == process[1] and fields[0] != "Z"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from decimal import Decimal
 
 import pytest
@@ -11,7 +12,7 @@ from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord
 from kernelsmith.store import Store
 from tests.e2e import kernels
 from tests.e2e.kernels import reply
-from tests.e2e.running import Folder, Tuning, wait_until
+from tests.e2e.running import Folder, Tuning, alive, descendants, wait_until
 from tests.servers import ModelServer, Received, Script, ok
 
 PRICES = "price_input=1&price_output=10"
@@ -40,6 +41,17 @@ def killed(tuning: Tuning, folder: Folder) -> None:
     wait_until(lambda: not folder.left_behind(), f"temporary files are left: {folder.left_behind()}")
 
 
+def stopped(tuning: Tuning, folder: Folder) -> None:
+    """Ctrl-C while a kernel is judged: nothing is paid for that could be waited for, so the run ends at once."""
+    children = descendants(tuning.process.pid)
+    tuning.process.send_signal(signal.SIGINT)
+    result = tuning.finish()
+    assert tuning.process.returncode == result["exit_code"] == 130 and tuning.errors == ""
+    assert result["next"] == f"kernelsmith tune --resume {result['run']}"
+    assert children and not folder.left_behind()
+    wait_until(lambda: not any(map(alive, children)), "what the run started is still there")
+
+
 @pytest.mark.slow
 def test_a_run_survives_a_kill_at_every_stage(folder: Folder) -> None:
     with ModelServer(lambda received: scripted(server, received)) as server:
@@ -63,6 +75,12 @@ def test_a_run_survives_a_kill_at_every_stage(folder: Folder) -> None:
         assert [call.status for call in calls] == [CallStatus.LOST, CallStatus.ANSWERED]
         assert calls[0].usage == reserved and calls[0].usage.usd > 0
         assert [trial.verdict for trial in trials] == [None]
+
+        with folder.tune("--resume", run.id) as tuning:  # Ctrl-C is the polite way to the same end
+            tuning.wait_for("judging", trial=2)
+            stopped(tuning, folder)
+        run, calls, trials = state(folder)
+        assert run.status is RunStatus.INTERRUPTED and len(calls) == 2 and trials[0].verdict is None
 
         with folder.tune("--resume", run.id) as tuning:  # 3: while it is measured
             assert tuning.wait_for("judging")["trial"] == 2
