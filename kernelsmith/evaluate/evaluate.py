@@ -7,6 +7,7 @@ errors pass through. Checks share the device with other jobs; the measurement ha
 from __future__ import annotations
 
 import ast
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -129,7 +130,7 @@ class _Evaluating:
         ordered = [c for c in chosen if c.workload is None] + [c for c in chosen if c.workload is not None]
         self.chosen = ordered
         self.checker.cases(ordered)
-        for case in [*sequence(self.operator), *ordered[-1:]]:
+        for case, _ in itertools.groupby([*sequence(self.operator), *ordered[-1:]]):
             self.checker.again(case)
         for case in ordered[:2] + ordered[-1:]:
             self.checker.properties(case)

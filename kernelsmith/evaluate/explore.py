@@ -103,9 +103,12 @@ def workload_cases(op: LoadedOperator) -> list[Case]:
 
 
 def sequence(op: LoadedOperator) -> list[Case]:
-    """A large call, a small one, the large one again: what state between calls cannot survive."""
+    """A large call, a small one, the large one again: what state between calls cannot survive.
+
+    A KernelBench problem has one shape, so one call.
+    """
     if op.problem is not None:
-        return workload_cases(op) * 3
+        return workload_cases(op)
     search = _Search(op, Level.QUICK, 0, ())
     large = search.case(search.shape({d.name: 67 for d in op.dims}))
     small = search.case(search.shape({d.name: 2 for d in op.dims}))
