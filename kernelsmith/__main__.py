@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _tell(message: str, hint: str) -> None:
-    from kernelsmith.render import clean
+    from kernelsmith.text import clean
 
     sys.stderr.write(f"error: {clean(message)}\n" + (f"hint: {clean(hint)}\n" if hint else ""))
 

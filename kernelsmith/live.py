@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Protocol, Self
 from kernelsmith.model import Level
 from kernelsmith.proposal import Budget, Spent
 from kernelsmith.records import CallEnded, CallStarted, JudgingStarted, TrialJudged, TuneRecord, TuneResult, TuneStarted
-from kernelsmith.render import error_console, factor, line, result_lines, spending, tune_line
+from kernelsmith.render import error_console, factor, result_lines, spending, tune_line
+from kernelsmith.text import line
 
 if TYPE_CHECKING:
     from rich.console import Console, Group

@@ -6,7 +6,6 @@ part depends on operator, target and hint alone, so that providers can cache it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
@@ -16,11 +15,13 @@ from kernelsmith import library, resources
 from kernelsmith.errors import UsageError
 from kernelsmith.model import ArgumentInfo, Evaluation, OperatorInfo, Outcome, Scalar, Timing, WorkloadChoice
 from kernelsmith.proposal import Brief, Prompt, TargetFacts, Trial
+from kernelsmith.text import fence, line
 
 MAX_SOURCE_CHARS = 12_000
 """Of one kernel in a prompt; a longer one is cut."""
 MAX_LOG_CHARS = 1_500
 MAX_MESSAGE_CHARS = 2_000
+MAX_CELL_CHARS = 1_000
 CLASS_ENTRY = "ModelNew"
 
 
@@ -53,7 +54,7 @@ class _Page:
     def examples(self, operator: OperatorInfo) -> str:
         found = library.ranked(operator, self._folder)[:1]
         self.files.update({f"{example.file}": None for example in found})
-        return "".join(self.fill("parts/example", source=_fence(example.source, "python")) for example in found)
+        return "".join(self.fill("parts/example", source=fence(example.source, "python")) for example in found)
 
 
 # ---------------------------------------------------------------- the stable part
@@ -62,7 +63,7 @@ class _Page:
 def _system(page: _Page, brief: Brief) -> str:
     operator = brief.operator
     entry = "parts/entry_class" if operator.name == CLASS_ENTRY else "parts/entry_native"
-    examples = "".join(page.fill("parts/example", source=_fence(seed.source, "python")) for seed in brief.examples)
+    examples = "".join(page.fill("parts/example", source=fence(seed.source, "python")) for seed in brief.examples)
     return page.fill(
         "system",
         entry=page.fill(entry, name=operator.name, signature=operator.signature).strip(),
@@ -125,7 +126,7 @@ def _user(page: _Page, brief: Brief) -> str:
         return page.fill("improve", best=best, failures=failures, budget=_budget(page, brief))
     seed = ""
     if brief.seeds and len(brief.seeds[0].source) <= MAX_SOURCE_CHARS:
-        seed = page.fill("parts/seed", source=_fence(brief.seeds[0].source, "python"))
+        seed = page.fill("parts/seed", source=fence(brief.seeds[0].source, "python"))
     return page.fill("draft", seed=seed, failures=failures, budget=_budget(page, brief))
 
 
@@ -133,7 +134,7 @@ def _repair(page: _Page, brief: Brief, trial: Trial, evaluation: Evaluation) -> 
     if evaluation.outcome is Outcome.NO_CODE:
         reason = _cut(evaluation.message, MAX_MESSAGE_CHARS)
         return page.fill("no_code", number=trial.number, reason=reason, name=brief.operator.name)
-    source = _fence(_cut(trial.candidate.source, MAX_SOURCE_CHARS), "python")
+    source = fence(_cut(trial.candidate.source, MAX_SOURCE_CHARS), "python")
     return page.fill("repair", number=trial.number, source=source, failure=_failure(page, trial))
 
 
@@ -154,11 +155,11 @@ def _failure(page: _Page, trial: Trial, *, source: bool = False) -> str:
         number=trial.number,
         outcome=evaluation.outcome,
         stage=evaluation.stage,
-        message=_fence(_cut(evaluation.message, MAX_MESSAGE_CHARS)),
-        where=page.fill("parts/where", case=_line(where.describe())) if where else "",
+        message=fence(_cut(evaluation.message, MAX_MESSAGE_CHARS)),
+        where=page.fill("parts/where", case=line(where.describe(), MAX_CELL_CHARS)) if where else "",
         mismatch=mismatch,
-        log=page.fill("parts/log", text=_fence(log[-MAX_LOG_CHARS:])) if log else "",
-        source=page.fill("parts/failed", source=_fence(_cut(code, MAX_SOURCE_CHARS), "python")) if code else "",
+        log=page.fill("parts/log", text=fence(log[-MAX_LOG_CHARS:])) if log else "",
+        source=page.fill("parts/failed", source=fence(_cut(code, MAX_SOURCE_CHARS), "python")) if code else "",
     )
 
 
@@ -173,7 +174,7 @@ def _best(page: _Page, trial: Trial) -> str:
         interval=_interval(evaluation.score_ci95),
         rows=_table(_timing(t) for t in evaluation.timings),
         choices=_choices(page, evaluation.choices),
-        source=_fence(_cut(trial.candidate.source, MAX_SOURCE_CHARS), "python"),
+        source=fence(_cut(trial.candidate.source, MAX_SOURCE_CHARS), "python"),
     )
 
 
@@ -227,23 +228,10 @@ def _list(items: Iterable[str]) -> str:
 
 
 def _table(rows: Iterable[tuple[str, ...]]) -> str:
-    return "\n".join("| " + " | ".join(_line(cell).replace("|", "\\|") for cell in row) + " |" for row in rows)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
+    return "\n".join(
+        "| " + " | ".join(line(cell, MAX_CELL_CHARS).replace("|", "\\|") for cell in row) + " |" for row in rows
+    )
 
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "\n[...]"
-
-
-def _fence(text: str, info: str = "") -> str:
-    """A fenced block that its content cannot close, without control characters."""
-    plain = re.sub(r"[^\S\n]*\n", "\n", _CONTROL.sub("", text)).strip("\n")
-    longest = max((len(run) for run in re.findall(r"`+", plain)), default=0)
-    mark = "`" * max(3, longest + 1)
-    return f"{mark}{info}\n{plain}\n{mark}"
-
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")

@@ -6,7 +6,6 @@ commands and the live view. Rich is imported only where something is drawn.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,23 +24,10 @@ from kernelsmith.records import (
     TuneResult,
     TuneStarted,
 )
+from kernelsmith.text import clean, line
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -~])?")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def clean(text: str) -> str:
-    """Without terminal escapes, control characters (but newline and tab) and marks that reorder text."""
-    return _CONTROLS.sub("", _ESCAPES.sub("", text))
-
-
-def line(text: str, limit: int = 160) -> str:
-    """Clean, on one line, cut."""
-    flat = " ".join(clean(text).split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def error_console() -> Console:

@@ -9,7 +9,8 @@ from kernelsmith import live
 from kernelsmith.model import Level, Outcome, Stage
 from kernelsmith.proposal import Budget, Spent, StopReason, Usage
 from kernelsmith.records import CallStarted, JudgingStarted, KernelReport, Notice, TrialJudged, TuneResult, TuneStarted
-from kernelsmith.render import clean, duration, factor, kernel_lines, line, result_lines, spending, table, tune_line
+from kernelsmith.render import duration, factor, kernel_lines, result_lines, spending, table, tune_line
+from kernelsmith.text import clean, line
 from tests.fakes import evaluation_of
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]bold[/red]\x9b31m\x00 \u202egnp\rover\nnext"

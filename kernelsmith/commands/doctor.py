@@ -13,7 +13,7 @@ def doctor(runs: options.Runs = None, json: options.Json = False, verbose: optio
     from kernelsmith import config
     from kernelsmith.doctor import examine
     from kernelsmith.records import Diagnosis, Health
-    from kernelsmith.render import line
+    from kernelsmith.text import line
 
     findings = []
     for finding in examine(config.load({"runs": runs}).runs):

@@ -17,7 +17,8 @@ import time
 from kernelsmith.errors import ProviderError
 from kernelsmith.proposal import Prompt, Reply, Usage
 from kernelsmith.propose import Request
-from kernelsmith.propose.stream import MAX_TEXT_BYTES, Limits, short
+from kernelsmith.propose.stream import MAX_TEXT_BYTES, Limits
+from kernelsmith.text import line
 
 _STDERR_TAIL = 4096
 
@@ -53,7 +54,7 @@ class CommandProposer:
         finally:
             _end(process)
         if code:
-            said = short(err[-_STDERR_TAIL:].decode(errors="replace"), 1000) or "nothing on stderr"
+            said = line(err[-_STDERR_TAIL:].decode(errors="replace"), 1000) or "nothing on stderr"
             raise ProviderError(f"{self.spec!r} ended with exit code {code}: {said}", "run it by hand with a prompt")
         usage = Usage(seconds=time.monotonic() - started)
         return Reply(text=out.decode(errors="replace"), usage=usage, model=self.spec, complete=whole)

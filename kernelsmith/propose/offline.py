@@ -20,6 +20,7 @@ from kernelsmith.proposal import Brief, Candidate, Reply, Usage
 from kernelsmith.propose import Request
 from kernelsmith.propose.numeric import NumericSearch, pruned
 from kernelsmith.propose.reply import NoCode, parse
+from kernelsmith.text import fence
 
 CLASS_ENTRY = "ModelNew"
 MAX_OTHERS = 6
@@ -124,6 +125,4 @@ def _has_state(source: str) -> bool:
 
 def _wrapped(origin: str, source: str) -> str:
     """As a model would reply, so that the text is stored and read like any other."""
-    longest = max((len(run) for run in re.findall(r"`+", source)), default=0)
-    mark = "`" * max(3, longest + 1)
-    return f"From {origin}.\n\n{mark}python\n{source.strip()}\n{mark}\n"
+    return f"From {origin}.\n\n{fence(source, 'python')}\n"

@@ -20,7 +20,8 @@ from kernelsmith.errors import ProviderError
 from kernelsmith.proposal import Prompt, Reply, Usage
 from kernelsmith.propose import Request
 from kernelsmith.propose.pricing import Price, most_usd
-from kernelsmith.propose.stream import Body, Limits, Received, Take, TransientError, collect, short
+from kernelsmith.propose.stream import SAID_CHARS, Body, Limits, Received, Take, TransientError, collect
+from kernelsmith.text import line
 
 CONNECT_SECONDS = 10.0
 DEFAULT_OUTPUT_TOKENS = 16384
@@ -131,7 +132,7 @@ class RemoteProposer:
         except sdk.APIStatusError as error:
             raise self._refusal(error) from error
         except sdk.APIConnectionError as error:
-            cause = short(str(error.__cause__ or error))
+            cause = line(str(error.__cause__ or error), SAID_CHARS)
             raise TransientError(f"cannot connect, or the connection broke ({cause})") from error
 
     def _persist(self, ask: Callable[[], Received], limits: Limits) -> Received:
@@ -153,7 +154,7 @@ class RemoteProposer:
 
     def _refusal(self, error: Any) -> Exception:
         """What a status other than 200 means: something to mend, or to try again."""
-        code, said, model = int(error.status_code), short(str(error.message)), self._parsed.model
+        code, said, model = int(error.status_code), line(str(error.message), SAID_CHARS), self._parsed.model
         message = f"{self._host}: status {code}: {said}"
         if code in (401, 403):
             return ProviderError(message, f"the key is missing or refused: set {self._parsed.key_help}")

@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kernelsmith.errors import ProviderError
+from kernelsmith.text import line
 
+SAID_CHARS = 300
+"""Of what a server or a command said, inside a message."""
 MAX_TEXT_BYTES = 1 << 20
 """Of one reply's text; a kernel module has a few thousand."""
 MAX_WIRE_BYTES = 64 << 20
@@ -128,23 +131,17 @@ def count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def short(text: str, limit: int = 300) -> str:
-    """One line, cut: for text of a server inside a message."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
-
-
 def _fold(event: dict[str, Any], take: Take, received: Received, host: str) -> None:
     """Take one event; both protocols report a failure in mid-stream as an event that holds `error`."""
     error = event.get("error")
     if error:
         detail = error if isinstance(error, dict) else {"message": str(error)}
         kind = detail.get("type") or detail.get("code") or "error"
-        raise TransientError(short(f"{kind}: {detail.get('message') or 'no message'}"))
+        raise TransientError(line(f"{kind}: {detail.get('message') or 'no message'}", SAID_CHARS))
     try:
         take(event, received)
     except (AttributeError, TypeError) as wrong:
-        shown = short(json.dumps(event), 80)
+        shown = line(json.dumps(event), 80)
         raise ProviderError(
             f"{host}: the reply has another shape than the protocol's: {shown}", _ADDRESS, billed=True
         ) from wrong
@@ -172,7 +169,7 @@ def _chunks(body: Body, limits: Limits) -> Iterator[bytes]:
         if "Timeout" in type(error).__name__:
             raise _LimitError(f"the reply stopped and had not ended after {limits.seconds:g} s") from error
         raise TransientError(
-            f"the connection broke ({short(str(error)) or type(error).__name__})", billed=True
+            f"the connection broke ({line(str(error), SAID_CHARS) or type(error).__name__})", billed=True
         ) from error
 
 
@@ -180,14 +177,14 @@ def _events(chunks: Iterable[bytes], host: str) -> Iterator[dict[str, Any]]:
     """The `data:` objects of an event stream; a server that does not stream sends one plain object instead."""
     plain: list[bytes] = []
     streamed = False
-    for line in _lines(chunks):
-        if line.startswith(b"data:"):
+    for row in _lines(chunks):
+        if row.startswith(b"data:"):
             streamed = True
-            data = line[5:].strip()
+            data = row[5:].strip()
             if data and data != b"[DONE]":
                 yield _object(data, host)
-        elif not streamed and not line.startswith((b":", b"event:", b"id:", b"retry:")):
-            plain.append(line)
+        elif not streamed and not row.startswith((b":", b"event:", b"id:", b"retry:")):
+            plain.append(row)
     if not streamed and b"".join(plain).strip():
         yield _object(b"\n".join(plain), host)
 
@@ -197,9 +194,9 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     for chunk in chunks:
         head, *rest = chunk.split(b"\n")
         parts.append(head)
-        for line in rest:
+        for row in rest:
             yield b"".join(parts).rstrip(b"\r")
-            parts = [line]
+            parts = [row]
     if any(parts):
         yield b"".join(parts)
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from kernelsmith.proposal import Budget
 from kernelsmith.records import Reports, RunReport
-from kernelsmith.render import clean, duration, factor, line, spending, table
+from kernelsmith.render import duration, factor, spending, table
+from kernelsmith.text import clean, line
 
 _HEAD = ("run", "operator", "target", "status", "trials", "best", "time", "spent")
 

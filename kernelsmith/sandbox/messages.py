@@ -31,6 +31,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, model_validator
 from kernelsmith.model import Frozen, Outcome
 from kernelsmith.plan import MAX_RANK, LaunchPlan, View
 from kernelsmith.sandbox.arguments import ALIGNMENT, MAX_TEXT_CHARS, Arguments, Region, pack
+from kernelsmith.text import clean
 
 MAX_SOURCE_CHARS = 4 << 20
 MAX_REPEATS = 1_000_000
@@ -55,12 +56,7 @@ class OutputTensor(Frozen):
         return self
 
 
-def _printable(text: str) -> str:
-    """Without what moves a terminal's cursor or changes its colours."""
-    return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text)
-
-
-UntrustedText = Annotated[str, Field(max_length=MAX_TEXT_CHARS), AfterValidator(_printable)]
+UntrustedText = Annotated[str, Field(max_length=MAX_TEXT_CHARS), AfterValidator(clean)]
 
 
 class Failed(Frozen):
@@ -68,7 +64,7 @@ class Failed(Frozen):
 
     kind: Literal["failed"] = "failed"
     outcome: Outcome
-    message: UntrustedText = Field(min_length=1)
+    message: UntrustedText
     line: int | None = Field(default=None, ge=1)
     """Of the candidate's source, where one is to blame."""
     trace: UntrustedText = ""
@@ -78,6 +74,8 @@ class Failed(Frozen):
     def _failed(self) -> Self:
         if self.outcome is Outcome.PASSED:
             raise ValueError("a failure cannot have passed")
+        if not self.message.strip():
+            raise ValueError("a failure says why")
         return self
 
 

@@ -20,12 +20,12 @@ from pathlib import Path
 from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.limits import SCRATCH_INODES, Ending, Exit, Limits
 from kernelsmith.sandbox.protocol import Channel, ProtocolError
+from kernelsmith.text import clean
 
 _SAMPLE_SECONDS = 0.02
 _DISK_SECONDS = 0.1  # walking a scratch folder that is not a mount of its own costs more than asking one
 _LOG_TAIL = 64 << 10
 _READ = 64 << 10
-_PRINTABLE = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Watched:
             self.facts.status.close()
             if self.facts.scratch:
                 usage.remove_tree(self.facts.scratch)
-            log = bytes(self._log).decode(errors="replace").translate(_PRINTABLE)
+            log = clean(bytes(self._log).decode(errors="replace"))
             self.exit = Exit(ending, status, name, log, self._peak, time.monotonic() - self.facts.started)
         self._ended.set()
 

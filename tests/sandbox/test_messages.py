@@ -104,7 +104,9 @@ def test_a_failure_cannot_claim_to_have_passed_nor_paint_the_terminal() -> None:
         candidate_reply(b'{"kind": "failed", "outcome": "passed", "message": "all is well"}')
     reply = candidate_reply(b'{"kind": "failed", "outcome": "crashed", "message": "\\u001b[2Jgone\\n", "trace": ""}')
     assert isinstance(reply, Failed)
-    assert reply.message == "?[2Jgone\n"
+    assert reply.message == "gone\n"
+    with pytest.raises(ValueError, match="says why"):
+        candidate_reply(b'{"kind": "failed", "outcome": "crashed", "message": "\\u001b[2J"}')
 
 
 def test_numbers_are_not_taken_from_text() -> None:
