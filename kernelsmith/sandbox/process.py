@@ -95,7 +95,8 @@ class ZygoteProcess:
             self.control.send(setup.encode())
             said = json.loads(self.control.receive(time.monotonic() + _WARM_SECONDS).payload)
         except (ProtocolError, TimeoutError) as error:
-            raise SandboxError(f"the zygote did not start: {error}", self._stderr()) from error
+            hint = self._stderr() or "it ended without a word, as it does when memory is short; run again"
+            raise SandboxError(f"the zygote did not start: {error}", hint) from error
         if "error" in said:
             raise SandboxError(f"the zygote did not start: {said['error']}", self._stderr())
         layers = said["layers"]
