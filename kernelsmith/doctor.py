@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,7 +53,7 @@ def _packages() -> Iterator[Finding]:
         except importlib.metadata.PackageNotFoundError:
             yield Finding(name=name, health=Health.FAIL, detail="not installed", fix=f"pip install {name}")
             continue
-        numbers = tuple(int(part) for part in version.split("+")[0].split(".")[:2])
+        numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
         low, high = SUPPORTED_TRITON if name == "triton" else (SUPPORTED_TORCH, (99, 0))
         if low <= numbers <= high:
             yield Finding(name=name, health=Health.OK, detail=version)
@@ -68,14 +69,12 @@ def _packages() -> Iterator[Finding]:
 
 
 def _compiler() -> Iterator[Finding]:
-    for name in filter(None, (os.environ.get("KERNELSMITH_CXX"), os.environ.get("CXX"), "g++", "clang++")):
-        if path := shutil.which(name):
-            said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=30)
-            line = (said.stdout.splitlines() or ["unknown version"])[0]
-            yield Finding(name="C++ compiler", health=Health.OK, detail=line)
-            return
-    fix = "install g++ (Debian, Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++) or clang++"
-    yield Finding(name="C++ compiler", health=Health.FAIL, detail="none found; --device cpu needs one", fix=fix)
+    from kernelsmith.triton_cpu.build import CompilerMissingError, find_compiler
+
+    try:
+        yield Finding(name="C++ compiler", health=Health.OK, detail=find_compiler().version)
+    except CompilerMissingError as error:
+        yield Finding(name="C++ compiler", health=Health.FAIL, detail=error.message, fix=error.hint)
 
 
 def _cpu_backend() -> Iterator[Finding]:

@@ -1,0 +1,44 @@
+"""The doctor: one line per thing that a run needs, a fix where it is missing, never a key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernelsmith import doctor
+from kernelsmith.records import Finding, Health
+
+
+def examined(runs: Path) -> dict[str, Finding]:
+    return {finding.name: finding for finding in doctor.examine(runs)}
+
+
+def test_a_machine_that_runs_these_tests_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-1234")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    found = examined(tmp_path / "runs")
+    assert {name for name, one in found.items() if one.health is Health.FAIL} == set()
+    assert {"python", "torch", "triton", "C++ compiler", "Triton backends", "sandbox", "prompts", "targets"} <= set(
+        found
+    )
+    assert "cpu" in found["Triton backends"].detail
+    assert (found["OPENAI_API_KEY"].detail, found["ANTHROPIC_API_KEY"].detail.split(" (")[0]) == ("set", "not set")
+    assert "canary" not in str(found)
+
+
+def test_what_is_missing_comes_with_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELSMITH_CXX", "no-such-compiler")
+    (tmp_path / "file").touch()
+    found = examined(tmp_path / "file" / "runs")
+    for name, fix in {"C++ compiler": "apt install g++", "runs folder": "--runs DIR"}.items():
+        assert found[name].health is Health.FAIL
+        assert fix in found[name].fix
+
+
+def test_versions_outside_of_what_is_tested_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"torch": "2.9.1+cpu", "triton": "4.0rc1", "openai": "2.0", "anthropic": "1.0"}
+    monkeypatch.setattr(doctor.importlib.metadata, "version", versions.__getitem__)
+    found = {finding.name: finding for finding in doctor._packages()}
+    assert [found[name].health for name in versions] == [Health.WARN, Health.WARN, Health.OK, Health.OK]
+    assert "3.6 to 3.9" in found["triton"].detail
