@@ -1,6 +1,6 @@
 """How long a confined candidate takes to answer, against a fresh `python -c "import torch, triton"`.
 
-    python benchmarks/sandbox_start.py [--rounds N]
+    python -m benchmarks.sandbox_start [--rounds N]
 
 Prints JSON: medians of the milliseconds from `spawn` to the child's first frame, alone and for the last of eight at
 once; the same for fresh processes; the private memory of a waiting child against that of a fresh process; and ratios.

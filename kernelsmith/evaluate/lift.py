@@ -33,19 +33,17 @@ MAX_VARIANTS = 8
 def lift(operator: LoadedOperator) -> tuple[Seed, ...]:
     """Seeds for the operator: one module with a branch per combination of dtypes, for symbolic sizes; a KernelBench
     problem has one shape, so its module has fixed sizes."""
-    seeds = []
-    for dynamic in (False,) if operator.problem is not None else (True,):
-        variants = []
-        try:
-            for dtypes in operator.dtype_sets[:MAX_VARIANTS]:
-                inputs = materialise(operator, _example(operator, dtypes), 0)
-                code, placeholders = generate(operator.function, inputs, dynamic=dynamic)
-                variants.append(Variant(dtypes=dtypes, code=code, placeholders=placeholders))
-            source = rewrite(variants, operator)
-        except NotLiftableError:
-            continue
-        seeds.append(Seed(source=source, origin=f"inductor, {'symbolic' if dynamic else 'fixed'} sizes"))
-    return tuple(seeds)
+    dynamic = operator.problem is None
+    variants = []
+    try:
+        for dtypes in operator.dtype_sets[:MAX_VARIANTS]:
+            inputs = materialise(operator, _example(operator, dtypes), 0)
+            code, placeholders = generate(operator.function, inputs, dynamic=dynamic)
+            variants.append(Variant(dtypes=dtypes, code=code, placeholders=placeholders))
+        source = rewrite(variants, operator)
+    except NotLiftableError:
+        return ()
+    return (Seed(source=source, origin=f"inductor, {'symbolic' if dynamic else 'fixed'} sizes"),)
 
 
 def _example(operator: LoadedOperator, dtypes: dict[str, str]) -> Case:
