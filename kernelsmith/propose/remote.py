@@ -154,7 +154,7 @@ class RemoteProposer:
 
     def _refusal(self, error: Any) -> Exception:
         """What a status other than 200 means: something to mend, or to try again."""
-        code, said, model = int(error.status_code), line(str(error.message), SAID_CHARS), self._parsed.model
+        code, said, model = int(error.status_code), _said(error), self._parsed.model
         message = f"{self._host}: status {code}: {said}"
         if code in (401, 403):
             return ProviderError(message, f"the key is missing or refused: set {self._parsed.key_help}")
@@ -165,6 +165,14 @@ class RemoteProposer:
         if code in (408, 409, 429) or code >= 500:
             return TransientError(f"status {code}: {said}", _retry_after(error.response.headers))
         return ProviderError(message, "the server refuses the request: check the model and the options of the spec")
+
+
+def _said(error: Any) -> str:
+    """The server's own words, without those that the SDKs put around them."""
+    body = error.body if isinstance(error.body, dict) else {}
+    inner = body.get("error")
+    words = inner.get("message") if isinstance(inner, dict) else body.get("message")
+    return line(str(words or error.message), SAID_CHARS)
 
 
 def _settle(received: Received, reserved: Usage, seconds: float) -> Usage:
