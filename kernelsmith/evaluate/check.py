@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -88,13 +90,15 @@ class Checker:
         self._launcher = launcher
         self._seed = seed
         self._deadline = deadline
+        self._clock = threading.Lock()
         self.compile_seconds = 0.0
         self._poisons = itertools.cycle(POISONS)
         self._orders = itertools.cycle(ORDERS)
 
     def known(self, case: Case, content: int) -> Known:
         """Inputs and truth of a case's content number `content`; the last of CALLS + 1 is kept for the replay."""
-        return self._truths.get(self._operator, case, self.content_seed(content))
+        with self.excused():
+            return self._truths.get(self._operator, case, self.content_seed(content))
 
     def altered(self, case: Case, content: int) -> Known:
         """That content with a few elements replaced; a KernelBench problem's inputs, whose elements may belong
@@ -102,7 +106,8 @@ class Checker:
         if self._operator.problem is not None:
             return self.known(case, content + 1)
         seed, other = self.content_seed(content), self.content_seed(content + 1)
-        return self._truths.get(self._operator, case, seed, altered_by=other)
+        with self.excused():
+            return self._truths.get(self._operator, case, seed, altered_by=other)
 
     def content_seed(self, content: int) -> int:
         """The seed of a content number; the baseline process draws the same inputs from it."""
@@ -180,6 +185,16 @@ class Checker:
         """What is wrong with an answer: values first, then inputs and neighbouring bytes."""
         finding = compare(known.truth, returned, self._operator, known.inputs, after=after)
         return finding or untouched(self._operator, known.inputs, after)
+
+    @contextmanager
+    def excused(self) -> Iterator[None]:
+        """What passes inside is not the candidate's time: truths, baselines, waiting for the device."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._clock:
+                self._deadline += time.monotonic() - begin
 
     def remaining(self, most: float = FIRST_CALL_SECONDS) -> float:
         """Seconds that the next question may take."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kernelsmith.evaluate.bench import Bench
 from kernelsmith.evaluate.check import Checker, Proven
-from kernelsmith.evaluate.gate import DeviceGate
+from kernelsmith.evaluate.gate import Turns
 from kernelsmith.evaluate.inputs import Case
 from kernelsmith.evaluate.session import CandidateFailure
 from kernelsmith.model import ConfigChoice, Outcome, WorkloadChoice
@@ -61,7 +61,7 @@ class Dispatch:
 def choose(
     checker: Checker,
     bench: Bench,
-    gate: DeviceGate,
+    gate: Turns,
     case: Case,
     number: int,
     tunables: Sequence[Tunable],
@@ -90,7 +90,7 @@ def _variants(base: Vector, tunable: Tunable) -> Iterator[Vector]:
 def _search(
     checker: Checker,
     bench: Bench,
-    gate: DeviceGate,
+    gate: Turns,
     case: Case,
     number: int,
     vectors: Sequence[Vector],

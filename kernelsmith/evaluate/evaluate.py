@@ -10,6 +10,7 @@ import ast
 import itertools
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from kernelsmith.evaluate import transport
@@ -17,6 +18,7 @@ from kernelsmith.evaluate.bench import POOL, Bench
 from kernelsmith.evaluate.check import Checker, Proven
 from kernelsmith.evaluate.configs import Dispatch, Vector, choose
 from kernelsmith.evaluate.explore import cases, sequence, workload_cases
+from kernelsmith.evaluate.gate import Turns
 from kernelsmith.evaluate.inputs import Case
 from kernelsmith.evaluate.room import MODEL_SEED, Room
 from kernelsmith.evaluate.screen import screen
@@ -28,6 +30,9 @@ from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.messages import Load, Tunable
 
 LOAD_SECONDS = 60.0
+LIFETIME_SECONDS = 3600.0
+"""Of a candidate's processes, for when the judge is stuck: questions have limits of their own, and `Job.seconds` counts
+none of the time that passes while others are at work."""
 MEMORY_BYTES = 8 << 30
 CASES_ELSEWHERE = 8
 
@@ -53,19 +58,18 @@ def evaluate(job: Job, room: Room) -> Evaluation:
     clock = _Clock()
     if refused := screen(job.source, entry=operator.info.name):
         return refused.model_copy(update={"seconds": clock.seconds()})
-    limits = Limits(seconds=job.seconds, memory_bytes=MEMORY_BYTES, threads=room.threads)
-    candidate = CandidateSession(room.zygote, limits, room.arenas)
-    launcher = LauncherSession(room.zygote, limits, room.arenas)
-    checker = Checker(
-        room.truths, operator, candidate, launcher, seed=job.seed, deadline=time.monotonic() + job.seconds
-    )
-    try:
-        evaluation = _Evaluating(job, room, operator, candidate, launcher, checker, clock).run()
-    except CandidateFailure as failure:
-        evaluation = failure.evaluation()
-    finally:
-        candidate.close()
-        launcher.close()
+    limits = Limits(seconds=LIFETIME_SECONDS, memory_bytes=MEMORY_BYTES, threads=room.threads)
+    with (
+        closing(CandidateSession(room.zygote, limits, room.arenas)) as candidate,
+        closing(LauncherSession(room.zygote, limits, room.arenas)) as launcher,
+    ):
+        deadline = time.monotonic() + job.seconds
+        checker = Checker(room.truths, operator, candidate, launcher, seed=job.seed, deadline=deadline)
+        turns = Turns(room.gate, checker.excused)
+        try:
+            evaluation = _Evaluating(job, room, operator, candidate, launcher, checker, turns, clock).run()
+        except CandidateFailure as failure:
+            evaluation = failure.evaluation()
     clock.compile = checker.compile_seconds
     return evaluation.model_copy(update={"seconds": clock.seconds()})
 
@@ -80,13 +84,14 @@ class _Evaluating:
     candidate: CandidateSession
     launcher: LauncherSession
     checker: Checker
+    turns: Turns
     clock: _Clock
     chosen: list[Case] = field(default_factory=list)
 
     def run(self) -> Evaluation:
         begin = time.monotonic()
         try:
-            with self.room.gate.shared():
+            with self.turns.shared():
                 tunables = self.load()
                 checked = self.check(tunables)
         finally:
@@ -157,16 +162,19 @@ class _Evaluating:
         share = self.job.bench_seconds / len(points)
         rivals = self.room.rivals(self.job.operator)
         seeds = [self.checker.content_seed(content) for content in range(POOL)]
-        gate = self.room.gate
-        found = [choose(self.checker, bench, gate, c, n, tunables, seconds=share) for n, c in enumerate(points)]
+        found = [choose(self.checker, bench, self.turns, c, n, tunables, seconds=share) for n, c in enumerate(points)]
         dispatch = Dispatch(tuple((case, one.choices) for case, one in zip(points, found, strict=True)))
-        with gate.shared():
+        with self.turns.shared():
             host_lane = self.elsewhere(dispatch, tunables)
+            with self.checker.excused():  # torch.compile takes its time, and nobody is kept from the device for it
+                for number, name in itertools.product(range(len(points)), self.baselines()):
+                    rivals.build(name, number, seeds)
         timings = []
-        with gate.exclusive():
+        with self.turns.exclusive():
             host = bench.host_us(self.candidate, bench.lane(0, host_lane, ()))
             for number, one in enumerate(found):
-                names = [name for name in self.baselines() if rivals.build(name, number, seeds)]
+                with self.checker.excused():  # another job's inputs may have taken the place of ours
+                    names = [name for name in self.baselines() if rivals.build(name, number, seeds)]
                 timings.append(
                     bench.measure(bench.lane(number, one.proven, names), rivals, host_us=host, seconds=share)
                 )

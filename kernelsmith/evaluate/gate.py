@@ -11,7 +11,8 @@ import fcntl
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 
@@ -81,3 +82,24 @@ class DeviceGate:
             os.close(fd)
             raise
         return fd
+
+
+class Turns:
+    """A gate as one job sees it: it enters `waiting()` while it queues."""
+
+    def __init__(self, gate: DeviceGate, waiting: Callable[[], AbstractContextManager[None]]) -> None:
+        self._gate = gate
+        self._waiting = waiting
+
+    def shared(self) -> AbstractContextManager[None]:
+        return self._in_turn(self._gate.shared())
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        return self._in_turn(self._gate.exclusive())
+
+    @contextlib.contextmanager
+    def _in_turn(self, entry: AbstractContextManager[None]) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            with self._waiting():
+                stack.enter_context(entry)
+            yield

@@ -1,12 +1,16 @@
 """Shared and exclusive use of a device, inside a process and across processes."""
 
+import contextlib
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
-from kernelsmith.evaluate.gate import DeviceGate
+from kernelsmith.evaluate import check
+from kernelsmith.evaluate.gate import DeviceGate, Turns
+from kernelsmith.evaluate.session import CandidateFailure
 
 
 @pytest.fixture
@@ -100,3 +104,32 @@ def test_another_process_is_kept_out(lock_home):
     with gate.shared():
         assert try_to_share() == 0
     assert try_to_share() == 0
+
+
+@pytest.mark.parametrize("turn", ["shared", "exclusive"])
+def test_a_turn_tells_the_queue_from_what_follows(lock_home, turn):
+    told = []
+
+    @contextlib.contextmanager
+    def waiting():
+        told.append("queues")
+        yield
+        told.append("enters")
+
+    gate = DeviceGate("cpu")
+    with getattr(Turns(gate, waiting), turn)():
+        assert told == ["queues", "enters"]
+    with gate.exclusive():
+        pass  # it was left again
+
+
+def test_what_is_not_the_candidates_doing_is_not_its_time(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(check, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    checker = check.Checker(None, None, None, None, seed=0, deadline=105.0)
+    with checker.excused():
+        now[0] += 60
+    assert checker.remaining() == 5
+    now[0] += 5
+    with pytest.raises(CandidateFailure, match="used up"):
+        checker.remaining()
