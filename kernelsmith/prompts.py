@@ -67,7 +67,7 @@ def _system(page: _Page, brief: Brief) -> str:
     return page.fill(
         "system",
         entry=page.fill(entry, name=operator.name, signature=operator.signature).strip(),
-        reference=operator.source.strip(),
+        reference=fence(operator.source, "python"),
         signature=operator.signature,
         arguments=_arguments(page, operator.arguments),
         space=_space(page, operator),
