@@ -188,7 +188,11 @@ def _timing(timing: Timing) -> tuple[str, ...]:
 
 
 def _choices(page: _Page, choices: tuple[WorkloadChoice, ...]) -> str:
-    rows = [f"- {c.workload.label}: {_list(f'{k.kernel} {k.text}' for k in c.configs)}" for c in choices if c.configs]
+    rows = [
+        f"- {c.workload.label}: {_list(line(f'{k.kernel} {k.text}', MAX_CELL_CHARS) for k in c.configs)}"
+        for c in choices
+        if c.configs
+    ]
     return page.fill("parts/choices", rows="\n".join(rows)) if rows else ""
 
 

@@ -8,6 +8,12 @@ from collections.abc import Sequence
 from kernelsmith.export.source import Edit, bound_names, insert_after_imports, keep_reachable
 from kernelsmith.model import WorkloadChoice
 
+_LITERAL = (
+    *(ast.Dict, ast.List, ast.Tuple, ast.Constant, ast.UnaryOp, ast.USub),
+    *(ast.keyword, ast.Attribute, ast.Name, ast.Load),
+)
+_LIBRARIES = frozenset({"torch", "triton"})
+
 
 def bake(source: str, choices: Sequence[WorkloadChoice], entry: str) -> str:
     """`source` with every `@triton.autotune` replaced by `@baked(...)`, one configuration per workload.
@@ -39,9 +45,9 @@ def _baked(decorator: ast.Call, kernel: str, choices: Sequence[WorkloadChoice], 
     for choice in choices:
         for config in choice.configs:
             if config.kernel == kernel:
-                # a hook cannot be written down as a literal: take the config out of the candidate's own list
-                text = f"({own})[{config.index}]" if hooked else f"triton.Config({config.text})"
-                texts.append((choice.workload.label, text))
+                written = None if hooked else _written(config.text)
+                # a hook cannot be written down: take the configuration out of the candidate's own list
+                texts.append((choice.workload.label, written or f"({own})[{config.index}]"))
     by_label = dict(texts)
     if not by_label:
         return f"@baked(({own})[0])"
@@ -49,6 +55,21 @@ def _baked(decorator: ast.Call, kernel: str, choices: Sequence[WorkloadChoice], 
         return f"@baked({texts[0][1]})"
     every = [(c.workload.label, by_label.get(c.workload.label, texts[0][1])) for c in choices]
     return "@baked(\n" + "".join(f"    {text},  # {label}\n" for label, text in every) + ")"
+
+
+def _written(text: str) -> str | None:
+    """A configuration as code; None unless it is literals and names of types alone, for a candidate's process wrote it
+    and nobody has screened it."""
+    try:
+        call = ast.parse(f"Config({text})", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if not isinstance(call, ast.Call) or len(call.args) != 1 or not isinstance(call.args[0], ast.Dict):
+        return None
+    parts = [node for argument in (*call.args, *call.keywords) for node in ast.walk(argument)]
+    plain = all(isinstance(node, _LITERAL) for node in parts)
+    names = {node.id for node in parts if isinstance(node, ast.Name)}
+    return f"triton.{ast.unparse(call)}" if plain and names <= _LIBRARIES else None
 
 
 def _last_name(function: ast.expr) -> str:

@@ -80,6 +80,27 @@ def test_a_configuration_with_a_hook_is_taken_from_the_candidate_s_own_list() ->
     assert "def fewer" in baked
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{'B': 64}), print('owned'), triton.Config({}",
+        "{'B': print('owned')}",
+        "{'B': (lambda: 64)()}",
+        "{'B': os.sep}",
+        "**{'B': 64}",
+        "<function f at 0x7f>",
+    ],
+)
+def test_a_configuration_that_is_more_than_literals_is_taken_from_the_candidates_own_list(text: str) -> None:
+    baked = bake(KERNEL, [choice(5, 1, text)], "op")
+    assert '@baked(([triton.Config({"B": b}) for b in SIZES])[1])' in baked
+
+
+def test_a_configuration_may_name_a_type() -> None:
+    baked = bake(KERNEL, [choice(5, 1, "{'T': triton.language.float32, 'B': -1}, num_warps=8, num_stages=3")], "op")
+    assert "@baked(triton.Config({'T': triton.language.float32, 'B': -1}, num_warps=8, num_stages=3))" in baked
+
+
 def test_names_imported_from_triton_still_find_it() -> None:
     source = KERNEL.replace("import triton\n", "from triton import autotune, jit\n").replace(
         "triton.autotune", "autotune"
