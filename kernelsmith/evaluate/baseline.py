@@ -34,8 +34,6 @@ from kernelsmith.evaluate.questions import (
     Open,
     Opened,
     Question,
-    Release,
-    Released,
     Trouble,
 )
 from kernelsmith.operators.load import LoadedOperator, load
@@ -71,9 +69,6 @@ class Baselines:
                 return self._build(question)
             case Clock():
                 return Clocked(nanoseconds=self._clock(question))
-            case Release():
-                self._workloads.pop(question.workload, None)
-                return Released()
             case Lift():
                 from kernelsmith.evaluate.lift import lift
 

@@ -58,17 +58,6 @@ class Clocked(Frozen):
     nanoseconds: int = Field(gt=0)
 
 
-class Release(Frozen):
-    """Free the inputs of a workload; what was compiled stays."""
-
-    kind: Literal["release"] = "release"
-    workload: int
-
-
-class Released(Frozen):
-    kind: Literal["released"] = "released"
-
-
 class Lift(Frozen):
     """Find starting kernels in what TorchInductor makes of the reference."""
 
@@ -87,7 +76,7 @@ class Trouble(Frozen):
     message: str
 
 
-Question = Annotated[Open | Build | Clock | Release | Lift, Field(discriminator="kind")]
-Answer = Annotated[Opened | Built | Clocked | Released | Lifted | Trouble, Field(discriminator="kind")]
+Question = Annotated[Open | Build | Clock | Lift, Field(discriminator="kind")]
+Answer = Annotated[Opened | Built | Clocked | Lifted | Trouble, Field(discriminator="kind")]
 QUESTIONS: TypeAdapter[Question] = TypeAdapter(Question)
 ANSWERS: TypeAdapter[Answer] = TypeAdapter(Answer)

@@ -30,8 +30,6 @@ from kernelsmith.evaluate.questions import (
     Open,
     Opened,
     Question,
-    Release,
-    Released,
     Trouble,
 )
 from kernelsmith.model import OperatorRef, Seed
@@ -41,6 +39,10 @@ BUILD_SECONDS = 300.0
 """A torch.compile of a large model takes minutes; past this the baseline counts as unavailable."""
 CLOCK_SECONDS = 120.0
 _T = TypeVar("_T")
+
+
+class _TooSlowError(InfrastructureError):
+    """A question was not answered in time; the process is gone."""
 
 
 class Rivals:
@@ -63,7 +65,10 @@ class Rivals:
         if baseline in self._unavailable:
             return False
         question = Build(baseline=baseline, workload=workload, seeds=tuple(seeds))
-        built = self._ask(question, Built, BUILD_SECONDS)
+        try:
+            built = self._ask(question, Built, BUILD_SECONDS)
+        except _TooSlowError:
+            built = Built(available=False, reason=f"{baseline}: not ready within {BUILD_SECONDS:g} s")
         if not built.available:
             self._unavailable[baseline] = built.reason
         return built.available
@@ -73,11 +78,13 @@ class Rivals:
         question = Clock(baseline=baseline, workload=workload, pool=pool, flush_bytes=flush_bytes)
         return self._ask(question, Clocked, CLOCK_SECONDS).nanoseconds
 
-    def release(self, workload: int) -> None:
-        self._ask(Release(workload=workload), Released, CLOCK_SECONDS)
-
     def lift(self) -> tuple[Seed, ...]:
-        return self._ask(Lift(), Lifted, BUILD_SECONDS).seeds
+        """Starting kernels; none where torch's compiler takes too long over the operator, or dies of it."""
+        try:
+            return self._ask(Lift(), Lifted, BUILD_SECONDS).seeds
+        except InfrastructureError as error:
+            sys.stderr.write(f"no lifted kernels: {error.message}\n")
+            return ()
 
     def close(self) -> None:
         """Also while a question, which may take minutes, is being answered: whoever asked gets an error."""
@@ -118,7 +125,10 @@ class Rivals:
         try:
             self._channel.send(question.model_dump_json().encode())
             return ANSWERS.validate_json(self._channel.receive(time.monotonic() + seconds).payload)
-        except (ProtocolError, TimeoutError) as error:
+        except TimeoutError as error:
+            self._end()
+            raise _TooSlowError(f"the baseline process took more than {seconds:g} s to {question.kind}") from error
+        except ProtocolError as error:
             self._end()
             raise InfrastructureError(f"the baseline process failed at {question.kind}: {error}") from error
 

@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate import rivals as module
 from kernelsmith.evaluate.rivals import Rivals
 from kernelsmith.model import OperatorRef
 
@@ -58,3 +59,11 @@ def test_a_dead_process_is_infrastructure_and_the_next_question_starts_another(r
         rivals.clock("eager", 0, 0, 1 << 20)
     assert rivals.build("eager", 0, [1])
     assert rivals.clock("eager", 0, 0, 1 << 20) > 0
+
+
+def test_a_baseline_that_is_not_ready_in_time_is_unavailable_and_no_seeds_are_no_error(rivals, monkeypatch):
+    assert rivals.build("eager", 0, [1])
+    monkeypatch.setattr(module, "BUILD_SECONDS", 0.0)
+    assert not rivals.build("compile", 0, [1])
+    assert "not ready within" in rivals.unavailable["compile"]
+    assert rivals.lift() == ()
