@@ -76,10 +76,9 @@ class Workload(Frozen):
 
     @property
     def label(self) -> str:
+        one = set(self.dtypes.values())
         parts = [f"{k}={v}" for k, v in self.dims.items()]
-        parts += [v if len(set(self.dtypes.values())) == 1 else f"{k}:{v}" for k, v in self.dtypes.items()][
-            : 1 if len(set(self.dtypes.values())) == 1 else None
-        ]
+        parts += one if len(one) == 1 else [f"{k}:{v}" for k, v in self.dtypes.items()]
         parts += [f"{k}={v}" for k, v in self.scalars.items()]
         return " ".join(parts) or "as given"
 
@@ -303,7 +302,7 @@ class Evaluation(Frozen):
     @property
     def score(self) -> float | None:
         """Weighted geometric mean over workloads of best baseline / candidate; None unless measured."""
-        if not self.timings:
+        if not self.timings or not all(t.speedup for t in self.timings):  # no baseline could run
             return None
         total = sum(t.workload.weight for t in self.timings)
         logs = sum(t.workload.weight * math.log(min(t.speedup.values())) for t in self.timings)
