@@ -200,6 +200,17 @@ def _files(cwd: Path, environ: Mapping[str, str]) -> list[tuple[str, dict[str, V
     return layers
 
 
+def _check_harmless(path: Path, specs: Any) -> None:
+    """A folder cloned from somewhere may not run a program, nor have a key sent to an address of its choice."""
+    for spec in specs if isinstance(specs, list | tuple) else ():
+        if re.match(r"command:|.*(@https:|[?&]key_env=)", str(spec)):
+            raise UsageError(
+                f"{path}: the model {str(spec)!r} would run a program or send a key to an address; no file in the current "
+                "folder may ask for that",
+                f"name it with --model, in {PREFIX}MODEL or in the user file",
+            )
+
+
 def _read(path: Path, table: tuple[str, ...], *, trusted: bool) -> dict[str, Value]:
     try:
         content: Any = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -218,5 +229,7 @@ def _read(path: Path, table: tuple[str, ...], *, trusted: bool) -> dict[str, Val
                 f"{path}: `{key}` may not be set by a file in the current folder",
                 f"use --{key}, {PREFIX}{name.upper()} or the user file",
             )
+        if name == "model" and not trusted:
+            _check_harmless(path, (value,) if isinstance(value, str) else value)
         values[name] = path.parent / str(value) if name in ("runs", "prompts", "targets") else value
     return values

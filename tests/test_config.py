@@ -75,6 +75,19 @@ def test_a_file_of_the_current_folder_cannot_switch_confinement_off(tmp_path: Pa
     assert load(tmp_path).unsafe
 
 
+@pytest.mark.parametrize(
+    "spec", ["command:agent", "openai:m@https://elsewhere/v1", "openai:m@http://localhost:1/v1?key_env=SECRET"]
+)
+def test_a_file_of_the_current_folder_cannot_run_programs_or_send_keys(tmp_path: Path, spec: str) -> None:
+    write_user(tmp_path, f'model = "{spec}"')
+    assert load(tmp_path).model == (spec,)
+    (tmp_path / "kernelsmith.toml").write_text('model = ["offline", "anthropic:m", "openai:m@http://localhost:1/v1"]')
+    assert len(load(tmp_path).model) == 3
+    (tmp_path / "kernelsmith.toml").write_text(f'model = ["offline", "{spec}"]')
+    with pytest.raises(UsageError, match="send a key"):
+        load(tmp_path)
+
+
 def test_keys_are_no_settings(tmp_path: Path) -> None:
     (tmp_path / "kernelsmith.toml").write_text('openai-api-key = "x"')
     with pytest.raises(UsageError, match="unknown key"):
