@@ -86,7 +86,8 @@ class StopReason(StrEnum):
     USD = "usd"
     TIME = "time"
     GOAL = "goal"
-    EXHAUSTED = "proposer has nothing more to try"
+    EXHAUSTED = "exhausted"
+    """No proposer has anything more to try."""
     INTERRUPTED = "interrupted"
     FAILED = "failed"
 
