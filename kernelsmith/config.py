@@ -205,8 +205,8 @@ def _check_harmless(path: Path, specs: Any) -> None:
     for spec in specs if isinstance(specs, list | tuple) else ():
         if re.match(r"command:|.*(@https:|[?&]key_env=)", str(spec)):
             raise UsageError(
-                f"{path}: the model {str(spec)!r} would run a program or send a key to an address; no file in the current "
-                "folder may ask for that",
+                f"{path}: the model {str(spec)!r} would run a program or send a key to an address; "
+                "no file in the current folder may ask for that",
                 f"name it with --model, in {PREFIX}MODEL or in the user file",
             )
 
