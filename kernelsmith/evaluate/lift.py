@@ -17,15 +17,20 @@ import torch
 from kernelsmith.evaluate.contents import Values
 from kernelsmith.evaluate.explore import cases, workload_cases
 from kernelsmith.evaluate.inputs import CallInputs, Case, materialise
-from kernelsmith.evaluate.lift_source import NotLiftableError, Placeholder, Variant, rewrite
+from kernelsmith.evaluate.lift_helpers import NotLiftableError
+from kernelsmith.evaluate.lift_source import Placeholder, Variant, rewrite
 from kernelsmith.model import Level, Seed
+from kernelsmith.operators.declare import ScalarSpec
 from kernelsmith.operators.load import LoadedOperator
+from kernelsmith.operators.loaded import number
 
 
 class _CaughtError(Exception):
     """Raised in place of building what was generated."""
 
 
+MARK = 0.3819660113
+"""Where between the ends of its range a scalar's mark lies; any value without a short decimal does."""
 MAX_VARIANTS = 8
 """More combinations of dtypes than this make the module too long to be worth it."""
 
@@ -37,13 +42,27 @@ def lift(operator: LoadedOperator) -> tuple[Seed, ...]:
     variants = []
     try:
         for dtypes in operator.dtype_sets[:MAX_VARIANTS]:
-            inputs = materialise(operator, _example(operator, dtypes), 0)
+            marks = _marks(operator)
+            case = _example(operator, dtypes)
+            inputs = materialise(operator, case.model_copy(update={"scalars": case.scalars | marks}), 0)
             code, placeholders = generate(operator.function, inputs, dynamic=dynamic)
-            variants.append(Variant(dtypes=dtypes, code=code, placeholders=placeholders))
+            variants.append(Variant(dtypes=dtypes, code=code, placeholders=placeholders, marks=marks))
         source = rewrite(variants, operator)
     except NotLiftableError:
         return ()
     return (Seed(source=source, origin=f"inductor, {'symbolic' if dynamic else 'fixed'} sizes"),)
+
+
+def _marks(operator: LoadedOperator) -> dict[str, float]:
+    """An unusual value within its range for each float scalar: Inductor makes constants of some (an eps), and by their
+    values they are found again."""
+    marks = {}
+    for position, (name, spec) in enumerate(operator.arguments.items()):
+        if isinstance(spec, ScalarSpec) and spec.kind is float and not spec.choices:
+            low, high = number(spec.low, {}), number(spec.high, {})
+            if low is not None and high is not None and low < high:
+                marks[name] = low + (high - low) * (MARK + position / 97)
+    return marks
 
 
 def _example(operator: LoadedOperator, dtypes: dict[str, str]) -> Case:

@@ -9,15 +9,16 @@ A construct that is not understood is a NotLiftableError: the reference simply y
 from __future__ import annotations
 
 import ast
-import inspect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kernelsmith import resources
+from kernelsmith.evaluate.lift_helpers import HelperNames, NotLiftableError, helper_sources
 from kernelsmith.operators.loaded import LoadedOperator
 
-HELPER_PREFIX = "helper_"
+MARK_PREFIX = "scalar_"
+FLOAT32_ROUNDING = 2.0**-23
 MATMUL_FILE = "lifted/matmul.py"
 BLOCKS: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {
     ("XBLOCK",): ((256,), (1024,), (4096,), (16384,)),
@@ -29,10 +30,6 @@ BLOCKS: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {
 """Block sizes to try by the block constants a kernel takes; the runner measures each per workload."""
 ROWS_AT_ONCE = ((1,), (4,), (16,), (64,))
 """XBLOCK of a reduction that holds its whole row (Inductor fixes R0_BLOCK in the kernel then)."""
-
-
-class NotLiftableError(Exception):
-    """Inductor made nothing that stands alone as a Triton module."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +45,8 @@ class _Kernel:
     name: str
     parameters: tuple[str, ...]
     """Without the constexpr ones."""
+    scalars: tuple[str, ...]
+    """The operator's scalars that it takes after these."""
     blocks: tuple[str, ...]
     grid: str
     """Inductor's name of how the grid follows from the sizes."""
@@ -63,6 +62,9 @@ class Variant:
     """By tensor argument; empty for a KernelBench problem, which has only its own."""
     code: str
     placeholders: tuple[Placeholder, ...]
+    marks: dict[str, float]
+    """Values that were given for the operator's float scalars, unusual enough to be found again where Inductor made
+    constants of them."""
 
 
 def rewrite(variants: Sequence[Variant], operator: LoadedOperator) -> str:
@@ -76,7 +78,7 @@ def rewrite(variants: Sequence[Variant], operator: LoadedOperator) -> str:
         "import math\nfrom math import inf, nan",
         "import torch\nimport triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice",
         "tl_math = tl.math",
-        *_helpers(kernel.tree for part in parts for kernel in part.kernels),
+        *helper_sources(kernel.tree for part in parts for kernel in part.kernels),
         *(_decorated(kernel) for part in parts for kernel in part.kernels),
     ]
     if any(part.matmul for part in parts):
@@ -98,7 +100,7 @@ class _Part:
     @classmethod
     def of(cls, variant: Variant, number: int, operator: LoadedOperator) -> _Part:
         module = ast.parse(variant.code)
-        kernels = {k.name: k for k in _kernels(module)}
+        kernels = {k.name: k for k in _kernels(module, variant.marks)}
         call = _find_call(module)
         wrapper = _Body(kernels)
         statements = wrapper.rewrite(call)
@@ -114,7 +116,7 @@ class _Part:
         return cls(variant.dtypes, renamed, body, wrapper.matmul)
 
 
-def _kernels(module: ast.Module) -> Iterable[_Kernel]:
+def _kernels(module: ast.Module, marks: Mapping[str, float]) -> Iterable[_Kernel]:
     for node in ast.walk(module):
         if (
             isinstance(node, ast.Call)
@@ -124,10 +126,26 @@ def _kernels(module: ast.Module) -> Iterable[_Kernel]:
             and node.func.value.id == "async_compile"
         ):
             name, text = (ast.literal_eval(argument) for argument in node.args[:2])
-            yield _kernel(name, text)
+            yield _kernel(name, text, marks)
 
 
-def _kernel(name: str, text: str) -> _Kernel:
+class _Marked(ast.NodeTransformer):
+    """Constants that are a mark, rounded to float32 or not, become a parameter of the kernel."""
+
+    def __init__(self, marks: Mapping[str, float]) -> None:
+        self.marks = marks
+        self.found: dict[str, str] = {}
+        """Operator's scalar by the kernel's parameter."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        for name, value in self.marks.items():
+            if isinstance(node.value, float) and abs(node.value - value) <= FLOAT32_ROUNDING * abs(value):
+                self.found[f"{MARK_PREFIX}{name}"] = name
+                return ast.Name(f"{MARK_PREFIX}{name}", ast.Load())
+        return node
+
+
+def _kernel(name: str, text: str, marks: Mapping[str, float]) -> _Kernel:
     tree = ast.parse(text)
     function = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name)
     heuristic = next((d for d in function.decorator_list if isinstance(d, ast.Call)), None)
@@ -141,9 +159,14 @@ def _kernel(name: str, text: str) -> _Kernel:
         raise NotLiftableError(f"kernel {name} takes constants {constexprs}")
     kind = heuristic.func.attr if isinstance(heuristic.func, ast.Attribute) else ""
     function.decorator_list = []
+    parameters = tuple(a.arg for a in function.args.args if a.annotation is None)
+    marked = _Marked(marks)
+    function.body = [marked.visit(statement) for statement in function.body]
+    function.args.args[len(parameters) : len(parameters)] = [ast.arg(parameter) for parameter in marked.found]
     return _Kernel(
         name=name,
-        parameters=tuple(a.arg for a in function.args.args if a.annotation is None),
+        parameters=parameters,
+        scalars=tuple(marked.found.values()),
         blocks=blocks,
         grid=facts.get("grid_type", ""),
         whole_row=kind == "persistent_reduction",
@@ -152,83 +175,19 @@ def _kernel(name: str, text: str) -> _Kernel:
 
 
 def _decorated(kernel: _Kernel) -> str:
-    text = ast.unparse(_HelperNames().visit(kernel.tree))
+    sizes_in_arithmetic = [p for p in kernel.parameters if p.startswith("ks")]
+    # a size of 1 would become a Python int, which has no `.to(...)`
+    jit = f"@triton.jit(do_not_specialize={sizes_in_arithmetic!r})" if sizes_in_arithmetic else "@triton.jit"
+    text = f"{jit}\n{ast.unparse(HelperNames().visit(kernel.tree))}"
     if not kernel.blocks:
-        return "@triton.jit\n" + text
+        return text
     sizes = ROWS_AT_ONCE if kernel.whole_row and kernel.blocks == ("XBLOCK",) else BLOCKS.get(kernel.blocks)
     if sizes is None:
         raise NotLiftableError(f"kernel {kernel.name} has block constants {kernel.blocks}")
     lines = ["@triton.autotune(", "    configs=["]
     lines += [f"        triton.Config({dict(zip(kernel.blocks, size, strict=True))!r})," for size in sizes]
-    lines += ["    ],", f"    key={[p for p in kernel.parameters if p.endswith('numel')]!r},", ")", "@triton.jit"]
+    lines += ["    ],", f"    key={[p for p in kernel.parameters if p.endswith('numel')]!r},", ")"]
     return "\n".join(lines) + "\n" + text
-
-
-# ---------------------------------------------------------------- Inductor's helper functions
-
-
-class _HelperNames(ast.NodeTransformer):
-    """`triton_helpers.maximum` becomes `helper_maximum`."""
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        self.generic_visit(node)
-        if isinstance(node.value, ast.Name) and node.value.id == "triton_helpers":
-            return ast.Name(HELPER_PREFIX + node.attr, node.ctx)
-        return node
-
-
-class _Inlined(ast.NodeTransformer):
-    """Names inside a helper: other helpers get the prefix, Triton's math module its name here."""
-
-    def __init__(self, known: dict[str, ast.FunctionDef]) -> None:
-        self.known = known
-        self.used: set[str] = set()
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id in self.known:
-            self.used.add(node.id)
-            return ast.Name(HELPER_PREFIX + node.id, node.ctx)
-        return ast.Name("tl_math", node.ctx) if node.id == "math" else node
-
-
-def _helpers(trees: Iterable[ast.FunctionDef]) -> list[str]:
-    """Source of the helper functions that these kernels need, those called by others first."""
-    from torch._inductor.runtime import triton_helpers
-
-    wanted = [
-        node.attr
-        for tree in trees
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "triton_helpers"
-    ]
-    if not wanted:
-        return []
-    source = ast.parse(inspect.getsource(triton_helpers))
-    known = {n.name: n for n in source.body if isinstance(n, ast.FunctionDef) and _is_jit(n)}
-    done: dict[str, str] = {}
-
-    def inline(name: str) -> None:
-        if name in done:
-            return
-        if name not in known:
-            raise NotLiftableError(f"the kernels need triton_helpers.{name}, which is no Triton function")
-        done[name] = ""
-        inliner = _Inlined(known)
-        tree = known[name]
-        tree.body = [inliner.visit(statement) for statement in tree.body]
-        tree.name = HELPER_PREFIX + name
-        for other in sorted(inliner.used - {name}):
-            inline(other)
-        del done[name]
-        done[name] = ast.unparse(tree)
-
-    for name in wanted:
-        inline(name)
-    return list(done.values())
-
-
-def _is_jit(function: ast.FunctionDef) -> bool:
-    return any(ast.unparse(d) == "triton.jit" for d in function.decorator_list)
 
 
 # ---------------------------------------------------------------- the wrapper
@@ -305,7 +264,7 @@ class _Body(ast.NodeTransformer):
                 raise NotLiftableError(f"kernel {kernel.name} has no {axis}numel")
             sizes.append(f"triton.cdiv({size}, meta['{block}'])" if block in kernel.blocks else size)
         grid = f"lambda meta: ({', '.join(sizes)},)"
-        return _expression(f"{kernel.name}[{grid}]({', '.join(arguments)})")
+        return _expression(f"{kernel.name}[{grid}]({', '.join([*arguments, *kernel.scalars])})")
 
     def library(self, name: str, node: ast.Call) -> ast.AST:
         keywords = {k.arg: ast.unparse(k.value) for k in node.keywords}

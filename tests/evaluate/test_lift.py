@@ -8,7 +8,8 @@ import pytest
 
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.lift import lift
-from kernelsmith.evaluate.lift_source import NotLiftableError, Placeholder, Variant, rewrite
+from kernelsmith.evaluate.lift_helpers import NotLiftableError
+from kernelsmith.evaluate.lift_source import Placeholder, Variant, rewrite
 from kernelsmith.evaluate.room import MODEL_SEED, Room
 from kernelsmith.evaluate.screen import screen
 from kernelsmith.model import Job, OperatorRef, Outcome
@@ -25,6 +26,18 @@ M, N = Dim("M", 1, 4096), Dim("N", 1, 4096)
 def spread(x: torch.Tensor) -> torch.Tensor:
     return torch.exp(x - x.amax(1, keepdim=True)).sum(1)
 '''
+
+SCALAR = (
+    NATIVE.replace("tensor, workload", "scalar, tensor, workload")
+    .replace(
+        """workloads=[workload(M=64, N=200, x="float32")]""",
+        """eps=scalar(float, 1e-6, 1e-2), workloads=[workload(M=64, N=200, x="float32", eps=1e-5)]""",
+    )
+    .replace("x: torch.Tensor)", "x: torch.Tensor, eps: float)")
+    .replace(
+        "torch.exp(x - x.amax(1, keepdim=True)).sum(1)", "torch.nn.functional.rms_norm(x, (x.shape[-1],), None, eps)"
+    )
+)
 
 PROBLEM = """
 import torch
@@ -66,7 +79,7 @@ def room():
     opened.close()
 
 
-@pytest.mark.parametrize("text", [NATIVE, PROBLEM], ids=["native", "kernelbench"])
+@pytest.mark.parametrize("text", [NATIVE, SCALAR, PROBLEM], ids=["native", "scalar", "kernelbench"])
 def test_lifted_kernel_is_right(tmp_path, room, text):
     ref, operator = written(tmp_path, text)
     (seed,) = lift(operator)
@@ -91,6 +104,8 @@ def test_what_a_library_does_yields_no_seed(tmp_path):
 )
 def test_a_wrapper_that_is_not_understood_is_refused(tmp_path, body, reason):
     _, operator = written(tmp_path, NATIVE)
-    variant = Variant(dtypes={}, code=f"def call(args):\n    {body}\n", placeholders=(Placeholder("L['x']", True),))
+    variant = Variant(
+        dtypes={}, code=f"def call(args):\n    {body}\n", placeholders=(Placeholder("L['x']", True),), marks={}
+    )
     with pytest.raises(NotLiftableError, match=reason):
         rewrite([variant], operator)
