@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from kernelsmith.evaluate import transport
+from kernelsmith.evaluate import noise, transport
 from kernelsmith.evaluate.bench import POOL, Bench
 from kernelsmith.evaluate.check import Checker, Proven
 from kernelsmith.evaluate.configs import Dispatch, Vector, choose
@@ -87,6 +87,8 @@ class _Evaluating:
     turns: Turns
     clock: _Clock
     chosen: list[Case] = field(default_factory=list)
+    disturbance: float = 0.0
+    """Share of the processor that others used when the measurement began."""
 
     def run(self) -> Evaluation:
         begin = time.monotonic()
@@ -171,6 +173,7 @@ class _Evaluating:
                     rivals.build(name, number, seeds)
         timings = []
         with self.turns.exclusive():
+            self.disturbance = noise.busy_share()
             host = bench.host_us(self.candidate, bench.lane(0, host_lane, ()))
             for number, one in enumerate(found):
                 with self.checker.excused():  # another job's inputs may have taken the place of ours
@@ -202,6 +205,7 @@ class _Evaluating:
         """Facts beside the verdict."""
         facts = [] if self.job.level is Level.FULL else ["checked at quick level: a sample of the input space"]
         unavailable = self.room.rivals(self.job.operator).unavailable if self.job.bench else {}
+        facts += noise.note(self.disturbance) if self.room.target.torch_device == "cpu" else ()
         return facts + [f"no {name} baseline: {why}" for name, why in unavailable.items()]
 
 
