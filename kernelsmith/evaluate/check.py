@@ -33,8 +33,10 @@ from kernelsmith.plan import Launch, LaunchPlan
 from kernelsmith.sandbox.memory import Arena
 from kernelsmith.sandbox.messages import Called, Choice, Launched, Order, Replay
 
-CALLS = 3
-"""Real calls per case, each on new contents: two whose plans must agree, after one that may set things up."""
+AGREEING, AGREEING_FIRST, FIRST_CASES = 2, 3, 3
+"""Calls in a row, each on new contents, whose plans must be the same text: two, and three in the first cases."""
+CALLS = AGREEING_FIRST + 1
+"""Most real calls per case: those that must agree, after one that may set things up."""
 FIRST_CALL_SECONDS = 60.0
 """A first call compiles; one more second per further kernel is never near this."""
 POISONS = (0xFF, 0x00)
@@ -94,6 +96,7 @@ class Checker:
         self.compile_seconds = 0.0
         self._poisons = itertools.cycle(POISONS)
         self._orders = itertools.cycle(ORDERS)
+        self._agreeing = itertools.chain([AGREEING_FIRST] * FIRST_CASES, itertools.repeat(AGREEING))
 
     def known(self, case: Case, content: int) -> Known:
         """Inputs and truth of a case's content number `content`; the last of CALLS + 1 is kept for the replay."""
@@ -221,12 +224,13 @@ class Checker:
 
     def _real_calls(self, case: Case, choices: tuple[Choice, ...]) -> Recorded:
         plans: list[LaunchPlan] = []
-        for content in range(CALLS):
+        agree = next(self._agreeing)
+        for content in range(agree + 1):
             begin = time.monotonic()
             called = self._real_call(case, content, choices, record=True)
             assert called.plan is not None
             plans.append(called.plan)
-            if len(plans) > 1 and plans[-1].canonical() == plans[-2].canonical():
+            if len(plans) >= agree and len({plan.canonical() for plan in plans[-agree:]}) == 1:
                 return self._with_state(case, called, time.monotonic() - begin)
         raise CandidateFailure(
             Outcome.NOT_IN_PLAN,
