@@ -1,7 +1,9 @@
 """Who may use the device when: checks share it, a measurement has it alone.
 
-One lock file per device serves every judge on the host (flock shared/exclusive); inside a process a condition does, so
-that a waiting measurement is not starved by new checks. The file lies where only this user writes.
+Lock files serve every judge on the host (flock, shared or exclusive). Whoever wants the device first passes a turnstile
+and keeps it until the device is his, so that a measurement that waits is not starved by new checks, in this process or
+in another. Inside a process a condition does the same, since a blocked flock cannot be told apart from a held one. The
+files lie where only this user writes.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from kernelsmith.errors import InfrastructureError
+
 
 def lock_folder() -> Path:
     """A folder of this user's own for lock files; outlives the process, not the machine."""
     base = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(base) / "kernelsmith" if base else Path(tempfile.gettempdir()) / f"kernelsmith-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise InfrastructureError(f"{folder} belongs to another user", "remove it, or set XDG_RUNTIME_DIR or TMPDIR")
     return folder
 
 
@@ -28,29 +34,26 @@ class DeviceGate:
     """Shared and exclusive use of one device."""
 
     def __init__(self, device: str) -> None:
-        self._path = lock_folder() / f"device-{device.replace('/', '_').replace(':', '-')}.lock"
+        name = device.replace("/", "_").replace(":", "-")
+        self._path = lock_folder() / f"device-{name}.lock"
+        self._turnstile = lock_folder() / f"device-{name}.turnstile"
         self._condition = threading.Condition()
         self._sharing = 0
         self._alone = False
         self._waiting_alone = 0
-        self._shared_fd: int | None = None
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
         """Compile and check: several at once."""
         with self._condition:
             self._condition.wait_for(lambda: not self._alone and not self._waiting_alone)
-            if self._sharing == 0:
-                self._shared_fd = self._lock(fcntl.LOCK_SH)
             self._sharing += 1
         try:
-            yield
+            with self._locked(fcntl.LOCK_SH):
+                yield
         finally:
             with self._condition:
                 self._sharing -= 1
-                if self._sharing == 0 and self._shared_fd is not None:
-                    os.close(self._shared_fd)
-                    self._shared_fd = None
                 self._condition.notify_all()
 
     @contextlib.contextmanager
@@ -63,25 +66,31 @@ class DeviceGate:
             finally:
                 self._waiting_alone -= 1
             self._alone = True
-        fd = None
         try:
-            fd = self._lock(fcntl.LOCK_EX)
-            yield
+            with self._locked(fcntl.LOCK_EX):
+                yield
         finally:
-            if fd is not None:
-                os.close(fd)
             with self._condition:
                 self._alone = False
                 self._condition.notify_all()
 
-    def _lock(self, operation: int) -> int:
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    @contextlib.contextmanager
+    def _locked(self, operation: int) -> Iterator[None]:
+        device = _opened(self._path)
         try:
-            fcntl.flock(fd, operation)
-        except BaseException:
-            os.close(fd)
-            raise
-        return fd
+            turnstile = _opened(self._turnstile)
+            try:
+                fcntl.flock(turnstile, fcntl.LOCK_EX)
+                fcntl.flock(device, operation)
+            finally:
+                os.close(turnstile)
+            yield
+        finally:
+            os.close(device)
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 class Turns:

@@ -133,3 +133,34 @@ def test_what_is_not_the_candidates_doing_is_not_its_time(monkeypatch):
     now[0] += 5
     with pytest.raises(CandidateFailure, match="used up"):
         checker.remaining()
+
+
+def test_a_measurement_in_another_process_is_not_starved(lock_home):
+    """Checks that overlap without a gap would keep the file shared for ever but for the turnstile."""
+    program = (
+        "import os, sys\n"
+        "os.environ['XDG_RUNTIME_DIR'] = sys.argv[1]\n"
+        "from kernelsmith.evaluate.gate import DeviceGate\n"
+        "print('asking', flush=True)\n"
+        "with DeviceGate('cpu').exclusive():\n"
+        "    print('alone', flush=True)\n"
+    )
+    gate, stop = DeviceGate("cpu"), threading.Event()
+
+    def overlapping() -> None:
+        while not stop.is_set():
+            with gate.shared():
+                stop.wait(0.05)
+
+    threads = [threading.Thread(target=overlapping) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        said = subprocess.run(
+            [sys.executable, "-c", program, str(lock_home)], check=True, capture_output=True, text=True, timeout=60
+        )
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(20)
+    assert said.stdout.split() == ["asking", "alone"]
