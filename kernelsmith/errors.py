@@ -42,12 +42,17 @@ class ProviderError(KernelsmithError):
     """A proposer failed in a way that trying again at once will not mend.
 
     `billed`: the server may have done (and charged for) the work, as after a timeout; the budget then counts the call
-    at its reservation.
+    at its reservation. `passing`: it may be over after a while, as an outage or a rate limit is; a refused key, an
+    unknown model or an empty account is not. `wait`: seconds for which the provider asks to be left alone.
     """
 
-    def __init__(self, message: str, hint: str = "", *, billed: bool = False) -> None:
+    def __init__(
+        self, message: str, hint: str = "", *, billed: bool = False, passing: bool = False, wait: float = 0.0
+    ) -> None:
         super().__init__(message, hint)
         self.billed = billed
+        self.passing = passing
+        self.wait = wait
 
 
 class StoreError(KernelsmithError):

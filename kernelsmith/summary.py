@@ -12,8 +12,8 @@ from kernelsmith.budget import goal_met
 from kernelsmith.ledger import Ledger
 from kernelsmith.model import Level, OperatorRef, Timing
 from kernelsmith.proposal import Spent, StopReason
-from kernelsmith.records import TrialJudged, TuneResult, TuneStarted, Winner
-from kernelsmith.runs import Folder, Run, TrialRecord
+from kernelsmith.records import CallEnded, CallStarted, TrialJudged, TuneResult, TuneStarted, Winner
+from kernelsmith.runs import Call, Folder, Run, TrialRecord
 from kernelsmith.store import Store
 
 
@@ -37,6 +37,16 @@ def started_record(run: Run, store: Store, *, resumed: bool) -> TuneStarted:
         resumed=resumed,
         notes=run.spec.info.notes,
     )
+
+
+def called_record(call: Call) -> CallStarted:
+    return CallStarted(
+        trial=call.number, model=call.model, prompt=call.prompt, repairs=call.repairs, reserved=call.reserved
+    )
+
+
+def ended_record(call: Call, status: Literal["answered", "nothing", "failed", "lost"]) -> CallEnded:
+    return CallEnded(trial=call.number, model=call.model, status=status, usage=call.usage, message=call.message)
 
 
 def judged_record(trial: TrialRecord, folder: Folder, spent: Spent, *, best: bool) -> TrialJudged:

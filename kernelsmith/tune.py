@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from kernelsmith import briefing, budget
 from kernelsmith.errors import InfrastructureError, KernelsmithError, ProviderError, StoreError
@@ -25,19 +25,18 @@ from kernelsmith.model import Evaluation, Job, Level, Outcome, Seed
 from kernelsmith.proposal import Brief, Candidate, Prompt, Reply, StopReason, TargetFacts
 from kernelsmith.propose import Proposer, Request
 from kernelsmith.propose.reply import NoCode, parse
-from kernelsmith.records import (
-    CallEnded,
-    CallStarted,
-    JudgingStarted,
-    Notice,
-    TrialJudged,
-    TuneRecord,
-    TuneResult,
-)
+from kernelsmith.records import JudgingStarted, Notice, TrialJudged, TuneRecord, TuneResult
 from kernelsmith.rotation import Rotation
 from kernelsmith.runs import Call, CallStatus, Run, RunSpec, RunStatus, TrialRecord
 from kernelsmith.store import Store
-from kernelsmith.summary import check_command, judged_record, result_record, started_record
+from kernelsmith.summary import (
+    called_record,
+    check_command,
+    ended_record,
+    judged_record,
+    result_record,
+    started_record,
+)
 
 T = TypeVar("T")
 
@@ -115,7 +114,8 @@ class _Loop:
         self.tools = tools
         self.ledger = Ledger(tools.store, run)
         self.folder = tools.store.folder_of(run)
-        self.rotation = Rotation(tools.proposers, turn=len(self.ledger.calls))
+        known = {call.model for call in self.ledger.calls.values() if call.status is CallStatus.ANSWERED}
+        self.rotation = Rotation(tools.proposers, known, turn=len(self.ledger.calls))
         self.flights: Flights[_Asked | _Judging | _Seeding, Any] = Flights()
         self.unjudged: deque[int] = deque()
         self.seeds: tuple[Seed, ...] = ()
@@ -141,15 +141,16 @@ class _Loop:
                 return self.finish(stop, winner)
 
     def search(self) -> StopReason:
-        """Ask and judge until a limit is reached and nothing is in flight."""
+        """Ask and judge until a limit is reached and nothing is in flight; an outage is waited out."""
         while True:
             stop = self.stop()
             while len(self.flights) < self.spec.width and self.begin(stop):
                 stop = self.stop()
             if stop is StopReason.INTERRUPTED and not self.worth_waiting():
                 return stop
-            if not self.flights:
-                return stop or self.rotation.reason
+            if not self.flights and (stop is not None or not self.rotation.resting):
+                unheard = stop is StopReason.TIME and self.rotation.resting and not self.ledger.trials
+                return StopReason.FAILED if unheard else stop or self.rotation.reason
             self.land()
 
     def recheck(self) -> TrialRecord | None:
@@ -174,7 +175,7 @@ class _Loop:
             if call.status is CallStatus.INTENT:
                 message = "in flight when the run was killed; charged at its reservation"
                 self.ledger.unanswered(call.number, CallStatus.LOST, message, charged=True)
-                self.tools.emit(_ended(self.ledger.calls[call.number], "lost"))
+                self.tools.emit(ended_record(self.ledger.calls[call.number], "lost"))
             elif call.status is CallStatus.ANSWERED and call.number not in self.ledger.trials:
                 self.accept(call.number)
         if self.spec.start and not any(t.candidate.origin == START for t in self.ledger.trials.values()):
@@ -242,7 +243,7 @@ class _Loop:
             reserved=granted.reserved,
         )
         self.ledger.intend(call, prompt)
-        self.tools.emit(_called(call))
+        self.tools.emit(called_record(call))
         final = limited(granted.max_output_tokens)
         self.flights.start(_Asked(number, index), lambda: proposer.propose(final))
 
@@ -293,24 +294,25 @@ class _Loop:
 
     def replied(self, key: _Asked, reply: Reply | None, error: Exception | None) -> None:
         number = key.number
+        if error is None:
+            self.rotation.replied(key.proposer)
         if reply is not None:
             self.ledger.answered(number, reply)
-            self.tools.emit(_ended(self.ledger.calls[number], "answered"))
+            self.tools.emit(ended_record(self.ledger.calls[number], "answered"))
             self.accept(number)
         elif error is None:
             call = self.ledger.unanswered(number, CallStatus.NOTHING, "nothing more to try", charged=False)
             self.rotation.idle[key.proposer] = StopReason.EXHAUSTED
-            self.tools.emit(_ended(call, "nothing"))
+            self.tools.emit(ended_record(call, "nothing"))
         else:
             message = error.message if isinstance(error, KernelsmithError) else f"{type(error).__name__}: {error}"
             billed = isinstance(error, ProviderError) and error.billed
             call = self.ledger.unanswered(number, CallStatus.FAILED, message, charged=billed)
-            self.tools.emit(_ended(call, "failed"))
+            self.tools.emit(ended_record(call, "failed"))
             if not isinstance(error, ProviderError):
                 raise error
-            self.rotation.failed[key.proposer] = message
-            hint = f" ({error.hint})" if error.hint else ""
-            self.tools.emit(Notice(message=f"{call.model} is not asked again in this session: {message}{hint}"))
+            said = self.rotation.failed(key.proposer, error, self.ledger.seconds_left)
+            self.tools.emit(Notice(message=said))
 
     def accept(self, number: int) -> None:
         """Turn a stored reply into a trial: with a kernel to be judged, or with the verdict that it holds none."""
@@ -357,10 +359,9 @@ class _Loop:
                 if isinstance(key, _Asked):
                     message = "in flight when the run was interrupted; charged at its reservation"
                     call = self.ledger.unanswered(key.number, CallStatus.LOST, message, charged=True)
-                    self.tools.emit(_ended(call, "lost"))
+                    self.tools.emit(ended_record(call, "lost"))
         status = {StopReason.INTERRUPTED: RunStatus.INTERRUPTED, StopReason.FAILED: RunStatus.FAILED}
-        message = "; ".join(self.rotation.failed.values())
-        self.ledger.finish(status.get(stop, RunStatus.FINISHED), stop, message, winner)
+        self.ledger.finish(status.get(stop, RunStatus.FINISHED), stop, self.rotation.message, winner)
         best = self.ledger.best if stop is StopReason.INTERRUPTED else winner
         record = result_record(self.ledger, self.folder, best)
         self.tools.emit(record)
@@ -392,13 +393,3 @@ def _landed(value: object, kind: type[T]) -> T:
     """The value of a flight that did not fail, as what it is known to be."""
     assert isinstance(value, kind)
     return value
-
-
-def _called(call: Call) -> CallStarted:
-    return CallStarted(
-        trial=call.number, model=call.model, prompt=call.prompt, repairs=call.repairs, reserved=call.reserved
-    )
-
-
-def _ended(call: Call, status: Literal["answered", "nothing", "failed", "lost"]) -> CallEnded:
-    return CallEnded(trial=call.number, model=call.model, status=status, usage=call.usage, message=call.message)

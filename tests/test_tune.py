@@ -32,6 +32,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernelsmith.tune.INFRASTRUCTURE_PAUSE", 0.0)
     monkeypatch.setattr("kernelsmith.tune.GRACE", 0.3)
     monkeypatch.setattr("kernelsmith.tune.POLL", 0.02)
+    monkeypatch.setattr("kernelsmith.rotation.COOL_DOWN", 0.001)
 
 
 class Bench:
@@ -195,6 +196,54 @@ def test_no_provider_that_answers_is_exit_code_2(store: Store) -> None:
     assert "cannot connect" in result.message
     assert store.find(result.run).status is RunStatus.FAILED
     assert "--resume" in result.next
+
+
+DOWN = ProviderError("status 503", "wait", passing=True)
+
+
+def notices(bench: Bench) -> list[str]:
+    return [record.message for record in bench.records if isinstance(record, Notice)]
+
+
+def test_an_outage_is_waited_out(store: Store) -> None:
+    outage = [code("faster 1.1"), DOWN, DOWN, DOWN, DOWN, code("faster 1.5")]
+    bench = Bench(store, Scripted([*outage, DOWN, DOWN, DOWN, DOWN, code("faster 1.2")]))
+    result = bench.start(Budget(max_trials=3))
+    assert (result.stop, result.exit_code, result.message) == (StopReason.TRIALS, 0, "")
+    assert result.outcomes == {"passed": 3}
+    said = notices(bench)
+    assert len(said) == 8 and "asked again in 0 s (failure 2 of 5 in a row): status 503" in said[1]
+
+
+def test_an_outage_without_end_ends_the_run(store: Store) -> None:
+    bench = Bench(store, Scripted([code("faster 1.1"), *[DOWN] * 9]))
+    result = bench.start()
+    assert (result.stop, result.exit_code) == (StopReason.FAILED, 0), "what was found before counts"
+    assert len(bench.proposers[0].asked) == 6
+    assert "failed 5 times in a row" in notices(bench)[-1] and "503" in result.message
+
+
+def test_who_has_never_answered_is_given_up_early(store: Store) -> None:
+    bench = Bench(store, Scripted([DOWN] * 9))
+    result = bench.start()
+    assert (result.stop, result.exit_code) == (StopReason.FAILED, 2)
+    assert len(bench.proposers[0].asked) == 2
+
+
+@pytest.mark.parametrize(("first", "stop", "exit_code"), [([code("faster 1.1")], "time", 0), ([], "failed", 2)])
+def test_the_time_limit_ends_a_rest(
+    store: Store, monkeypatch: pytest.MonkeyPatch, first: list[str], stop: str, exit_code: int
+) -> None:
+    monkeypatch.setattr("kernelsmith.rotation.COOL_DOWN", 1000.0)
+    result = Bench(store, Scripted([*first, DOWN, *[DOWN] * 99])).start(Budget(max_seconds=0.5))
+    assert (result.stop.value, result.exit_code, result.message) == (stop, exit_code, "status 503")
+
+
+def test_an_interrupt_ends_a_rest(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelsmith.rotation.COOL_DOWN", 1000.0)
+    bench = Bench(store, Scripted([DOWN]))
+    threading.Timer(0.2, bench.interrupted.set).start()
+    assert bench.start().stop is StopReason.INTERRUPTED
 
 
 def test_failed_call_that_may_be_billed_counts_at_its_reservation(store: Store) -> None:

@@ -71,9 +71,16 @@ def test_model_is_told_that_its_reply_was_cut(store: Store, protocol: str) -> No
         assert "cut off before its end" in server.requests[1].prompt
 
 
-def test_server_that_fails_stops_the_run(store: Store, protocol: str) -> None:
-    with ModelServer((ok(code("faster 1.2")), status(503), status(503))) as server:
+def test_server_that_stays_down_stops_the_run(store: Store, protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelsmith.rotation.COOL_DOWN", 0.001)
+    with ModelServer((ok(code("faster 1.2")), status(503))) as server:
         result = run(server, protocol, store, Budget(max_trials=9))
-        assert len(server.requests) == 3, "one answer, one failure, one retry"
+        assert len(server.requests) == 1 + 5 * 2, "one answer, five failures with a retry each"
     assert (result.stop, result.exit_code) == (StopReason.FAILED, 0), "what was found before counts"
     assert "503" in result.message
+
+
+def test_refused_key_stops_the_run_at_once(store: Store, protocol: str) -> None:
+    with ModelServer((ok(code("faster 1.2")), status(401))) as server:
+        assert run(server, protocol, store, Budget(max_trials=9)).stop is StopReason.FAILED
+        assert len(server.requests) == 2

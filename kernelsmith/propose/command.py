@@ -21,6 +21,8 @@ from kernelsmith.propose.stream import MAX_TEXT_BYTES, Limits
 from kernelsmith.text import line
 
 _STDERR_TAIL = 4096
+_NOT_RUN = (126, 127)
+"""POSIX: what a shell ends with when a command is not executable, or is not there."""
 
 
 class CommandProposer:
@@ -50,12 +52,14 @@ class CommandProposer:
             code = process.wait(timeout=max(limits.left, 0.01)) if whole else None
         except subprocess.TimeoutExpired as error:
             hint = "allow more time, or make the command faster"
-            raise ProviderError(f"{self.spec!r} had not ended after {limits.seconds:g} s", hint) from error
+            message = f"{self.spec!r} had not ended after {limits.seconds:g} s"
+            raise ProviderError(message, hint, passing=True) from error
         finally:
             _end(process)
         if code:
             said = line(err[-_STDERR_TAIL:].decode(errors="replace"), 1000) or "nothing on stderr"
-            raise ProviderError(f"{self.spec!r} ended with exit code {code}: {said}", "run it by hand with a prompt")
+            message = f"{self.spec!r} ended with exit code {code}: {said}"
+            raise ProviderError(message, "run it by hand with a prompt", passing=code not in _NOT_RUN)
         usage = Usage(seconds=time.monotonic() - started)
         return Reply(text=out.decode(errors="replace"), usage=usage, model=self.spec, complete=whole)
 

@@ -128,7 +128,8 @@ class RemoteProposer:
         except sdk.APITimeoutError as error:
             # not tried again: the server may be at work on it, and then both would be paid for
             message = f"{self._host}: no reply within {limits.seconds:g} s"
-            raise ProviderError(message, "allow more time, or name another model", billed=True) from error
+            hint = "allow more time, or name another model"
+            raise ProviderError(message, hint, billed=True, passing=True) from error
         except sdk.APIStatusError as error:
             raise self._refusal(error) from error
         except sdk.APIConnectionError as error:
@@ -148,6 +149,8 @@ class RemoteProposer:
                         f"{self._host}: {error.message} (attempt {failures} of {self._retry.attempts}{asked})",
                         "check that the server is up and within its rate limit, then resume the run",
                         billed=error.billed,
+                        passing=True,
+                        wait=error.wait or 0.0,
                     ) from error
                 time.sleep(pause)
         raise AssertionError("unreachable: the last attempt returns or raises")

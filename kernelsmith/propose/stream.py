@@ -120,7 +120,7 @@ def collect(body: Body, take: Take, limits: Limits, host: str) -> Received:
         received.finished = False
         if not received.text and isinstance(error, _LimitError):
             hint = "try again, or name another model"
-            raise ProviderError(f"{host}: {error} and no answer in it", hint, billed=True) from error
+            raise ProviderError(f"{host}: {error} and no answer in it", hint, billed=True, passing=True) from error
         if not received.text:
             raise
     return received
@@ -142,9 +142,8 @@ def _fold(event: dict[str, Any], take: Take, received: Received, host: str) -> N
         take(event, received)
     except (AttributeError, TypeError) as wrong:
         shown = line(json.dumps(event), 80)
-        raise ProviderError(
-            f"{host}: the reply has another shape than the protocol's: {shown}", _ADDRESS, billed=True
-        ) from wrong
+        message = f"{host}: the reply has another shape than the protocol's: {shown}"
+        raise ProviderError(message, _ADDRESS, billed=True, passing=True) from wrong
 
 
 def _capped(body: Body, limits: Limits) -> Iterator[bytes]:
@@ -208,5 +207,7 @@ def _object(data: bytes, host: str) -> dict[str, Any]:
         value = None
     if not isinstance(value, dict):
         shown = data[:80].decode(errors="replace")
-        raise ProviderError(f"{host}: the reply is not a JSON object: {shown!r}", _ADDRESS, billed=True)
+        # passing: a proxy whose server is down answers with a page of its own
+        message = f"{host}: the reply is not a JSON object: {shown!r}"
+        raise ProviderError(message, _ADDRESS, billed=True, passing=True)
     return value

@@ -24,8 +24,15 @@ def test_a_command_that_ignores_its_prompt_is_fine() -> None:
 
 
 def test_a_failure_shows_the_exit_code_and_the_end_of_stderr() -> None:
-    with pytest.raises(ProviderError, match=r"exit code 3: .*no such model"):
+    with pytest.raises(ProviderError, match=r"exit code 3: .*no such model") as caught:
         CommandProposer("echo no such model >&2; exit 3").propose(request())
+    assert caught.value.passing
+
+
+def test_a_command_that_is_not_there_does_not_pass() -> None:
+    with pytest.raises(ProviderError, match=r"exit code 127: .*no-such-agent") as caught:
+        CommandProposer("no-such-agent --fast").propose(request())
+    assert not caught.value.passing
 
 
 def test_the_time_limit_ends_the_whole_group(tmp_path: Path) -> None:

@@ -108,13 +108,18 @@ def test_after_the_last_attempt_the_error_names_the_server_and_its_answer(protoc
     assert f"status {code}" in caught.value.message
     assert caught.value.hint
     assert not caught.value.billed
+    assert caught.value.passing
 
 
 @both
 def test_a_wait_beyond_the_time_limit_is_not_waited_for(protocol: str) -> None:
-    with ModelServer([status(429, retry_after=3600)]) as server, pytest.raises(ProviderError, match="wait 3600 s"):
+    with (
+        ModelServer([status(429, retry_after=3600)]) as server,
+        pytest.raises(ProviderError, match="wait 3600 s") as caught,
+    ):
         proposer(server, protocol).propose(request())
     assert len(server.requests) == 1
+    assert caught.value.passing and caught.value.wait == 3600, "the run may wait, the call does not"
 
 
 @both
@@ -124,6 +129,7 @@ def test_a_refusal_is_not_repeated_and_says_what_to_mend(protocol: str, code: in
         proposer(server, protocol).propose(request())
     assert len(server.requests) == 1
     assert word in caught.value.hint
+    assert not caught.value.passing
 
 
 @both
@@ -136,8 +142,9 @@ def test_a_reply_that_is_not_json_is_an_error(protocol: str) -> None:
 def test_a_server_that_is_down_is_named(protocol: str) -> None:
     with ModelServer(["x"]) as server:
         asked = proposer(server, protocol)
-    with pytest.raises(ProviderError, match=server.url.removeprefix("http://")):
+    with pytest.raises(ProviderError, match=server.url.removeprefix("http://")) as caught:
         asked.propose(request())
+    assert caught.value.passing
 
 
 @both
@@ -170,7 +177,7 @@ def test_no_answer_at_all_is_not_asked_for_twice(protocol: str) -> None:
     with ModelServer([ok("x", delay=30)]) as server, pytest.raises(ProviderError, match=r"within 0\.3 s") as caught:
         proposer(server, protocol).propose(request(seconds=0.3))
     assert len(server.requests) == 1
-    assert caught.value.billed
+    assert caught.value.billed and caught.value.passing
 
 
 @both
