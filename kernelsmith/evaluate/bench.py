@@ -93,12 +93,13 @@ class Bench:
         self._sample(lane, 0)
         for count, order in enumerate(schedule.rounds(names, MAX_ROUNDS, self._seed), start=1):
             pool = count % POOL
-            for name in order:
+            for name in filter(times.__contains__, order):
                 if name == "candidate":
-                    nanoseconds = self._sample(lane, pool) + host_us * 1e3
+                    times[name].append(self._sample(lane, pool) / 1e6 + host_us / 1e3)
+                elif (nanoseconds := rivals.clock(name, lane.workload, pool, self._flush)) is not None:
+                    times[name].append(nanoseconds / 1e6)
                 else:
-                    nanoseconds = rivals.clock(name, lane.workload, pool, self._flush)
-                times[name].append(nanoseconds / 1e6)
+                    del times[name]  # it broke: unavailable, and the report says why
             if count >= MIN_ROUNDS and count % 4 == 0:
                 ratio = self._against_best(times)
                 done = ratio.high - ratio.low < 2 * PRECISE * ratio.value or ratio.high < HOPELESS

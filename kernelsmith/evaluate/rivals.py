@@ -1,7 +1,7 @@
 """The judge's end of the baseline process: asks it questions, starts it again if it dies.
 
-Invariant: a baseline that cannot run (no compiler, an operator torch.compile refuses) is a fact for the report; a
-process that dies is an InfrastructureError. No candidate is to blame for either.
+Invariant: a baseline that cannot run (no compiler, an operator torch.compile refuses, a kernel of the user's that
+raises) is a fact for the report; a process that dies is an InfrastructureError. No candidate is to blame for either.
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ class _TooSlowError(InfrastructureError):
     """A question was not answered in time; the process is gone."""
 
 
+class _TroubleError(InfrastructureError):
+    """The user's own code raised; the process lives."""
+
+
 class Rivals:
     """The baselines of one operator, in a process of their own; safe to call from several threads."""
 
@@ -52,7 +56,9 @@ class Rivals:
         self._open = Open(operator=operator, model_seed=model_seed, threads=threads)
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._ready: set[tuple[str, int]] = set()
+        """Baselines and workloads that the present process was asked to build, and did."""
         self._unavailable: dict[str, str] = {}
 
     @property
@@ -65,18 +71,31 @@ class Rivals:
         if baseline in self._unavailable:
             return False
         question = Build(baseline=baseline, workload=workload, seeds=tuple(seeds))
-        try:
-            built = self._ask(question, Built, BUILD_SECONDS)
-        except _TooSlowError:
-            built = Built(available=False, reason=f"{baseline}: not ready within {BUILD_SECONDS:g} s")
-        if not built.available:
-            self._unavailable[baseline] = built.reason
-        return built.available
+        with self._lock:
+            try:
+                built = self._ask(question, Built, BUILD_SECONDS)
+            except _TooSlowError:
+                built = Built(available=False, reason=f"{baseline}: not ready within {BUILD_SECONDS:g} s")
+            except _TroubleError as error:
+                built = Built(available=False, reason=f"{baseline}: {error.message}")
+            if built.available:
+                self._ready.add((baseline, workload))
+            else:
+                self._unavailable[baseline] = built.reason
+            return built.available
 
-    def clock(self, baseline: str, workload: int, pool: int, flush_bytes: int) -> int:
-        """Nanoseconds of one call."""
+    def clock(self, baseline: str, workload: int, pool: int, flush_bytes: int) -> int | None:
+        """Nanoseconds of one call of what was built; None where it raises, and the baseline is unavailable from then
+        on."""
         question = Clock(baseline=baseline, workload=workload, pool=pool, flush_bytes=flush_bytes)
-        return self._ask(question, Clocked, CLOCK_SECONDS).nanoseconds
+        with self._lock:
+            if (baseline, workload) not in self._ready:
+                raise InfrastructureError(f"the baseline process has not built {baseline}, or was started again since")
+            try:
+                return self._ask(question, Clocked, CLOCK_SECONDS).nanoseconds
+            except _TroubleError as error:
+                self._unavailable[baseline] = f"{baseline}: {error.message}"
+                return None
 
     def lift(self) -> tuple[Seed, ...]:
         """Starting kernels; none where torch's compiler takes too long over the operator, or dies of it."""
@@ -99,7 +118,7 @@ class Rivals:
                 self._start()
             answer = self._exchange(question, seconds)
         if isinstance(answer, Trouble):
-            raise InfrastructureError(f"the baseline process could not answer: {answer.message}")
+            raise _TroubleError(answer.message)
         if not isinstance(answer, kind):
             raise InfrastructureError(f"the baseline process answered {answer.kind}")
         return answer
@@ -142,3 +161,4 @@ class Rivals:
                 self._process.kill()
             self._process.wait()
             self._process = None
+        self._ready.clear()

@@ -178,3 +178,24 @@ def test_bench_times_the_replay_beside_the_baselines(judge):
     assert choice.configs[0].kernel == "kernel"
     assert "BLOCK" in choice.configs[0].text
     assert verdict.score == pytest.approx(timing.speedup["eager"])
+
+
+def test_a_baseline_that_breaks_while_it_is_timed_is_left_out_and_told(room, tmp_path):
+    baseline = """
+calls = []
+
+def today(x, y):
+    calls.append(1)
+    if len(calls) > 6:
+        raise RuntimeError("today's kernel breaks later")
+    return torch.exp(x * 0.5) + y
+
+@operator(
+    baseline=today,"""
+    path: Path = tmp_path / "blend.py"
+    path.write_text(OPERATOR.replace("\n@operator(", baseline))
+    job = Job(operator=OperatorRef(path=str(path)), target="cpu", source=RIGHT + HOST, seed=7, bench_seconds=1.0)
+    verdict = evaluate(job.model_copy(update={"baselines": ("eager",)}), room)
+    assert verdict.outcome is Outcome.PASSED, verdict.message
+    assert set(verdict.timings[0].baselines) == {"eager"}
+    assert "no baseline baseline: baseline: RuntimeError: today's kernel breaks later" in verdict.notes

@@ -50,6 +50,37 @@ def test_eager_is_timed_on_fresh_inputs_and_a_broken_baseline_says_why(rivals):
     assert "today's kernel is broken" in rivals.unavailable["baseline"]
 
 
+LATER = OPERATOR.replace(
+    """    raise RuntimeError("today's kernel is broken")
+""",
+    """    calls.append(x)
+    if len(calls) > 4:
+        raise RuntimeError("today's kernel breaks later")
+    return x.mul_(2)
+""",
+).replace("def today", "calls = []\n\ndef today")
+
+
+def test_a_baseline_that_raises_while_it_is_timed_is_unavailable_and_says_why(tmp_path):
+    path = tmp_path / "op.py"
+    path.write_text(LATER)
+    rivals = Rivals(OperatorRef(path=str(path)), model_seed=1, threads=1)
+    try:
+        assert rivals.build("baseline", 0, [1]) and rivals.build("eager", 0, [1])
+        assert rivals.clock("baseline", 0, 0, 1 << 20) is not None
+        assert rivals.clock("baseline", 0, 0, 1 << 20) is None
+        assert rivals.unavailable == {"baseline": "baseline: RuntimeError: today's kernel breaks later"}
+        assert not rivals.build("baseline", 0, [1])
+        assert rivals.clock("eager", 0, 0, 1 << 20) is not None, "the others go on in the same process"
+    finally:
+        rivals.close()
+
+
+def test_an_operator_that_cannot_make_inputs_in_the_baseline_process_says_why(rivals):
+    assert not rivals.build("eager", 7, [1]), "there is no workload 7"
+    assert "IndexError" in rivals.unavailable["eager"]
+
+
 def test_a_dead_process_is_infrastructure_and_the_next_question_starts_another(rivals):
     assert rivals.build("eager", 0, [1])
     process = rivals._process
