@@ -20,6 +20,7 @@ from kernelsmith.errors import InfrastructureError, KernelsmithError
 from kernelsmith.evaluate.room import Room
 from kernelsmith.execute.wire import (
     REQUESTS,
+    Broken,
     Describe,
     Described,
     Evaluate,
@@ -59,13 +60,19 @@ class Judge:
             reply = broken(request.id, error)
         except Exception as error:  # noqa: BLE001 - the edge of the process: an unexpected error is infrastructure
             traceback.print_exc()
-            message = f"the judge failed: {type(error).__name__}: {error}"
-            reply = broken(request.id, InfrastructureError(message))
+            reply = _failed(request, error)
+        try:
+            self._send(reply)
+        except ProtocolError:
+            traceback.print_exc()
+        except Exception as error:  # noqa: BLE001 - an answer that no frame holds: whoever waits is told so instead
+            traceback.print_exc()
+            self._send(_failed(request, error))
+
+    def _send(self, reply: JudgeReply) -> None:
+        payload = reply.model_dump_json().encode()
         with self._sending:
-            try:
-                self._channel.send(reply.model_dump_json().encode())
-            except ProtocolError:
-                traceback.print_exc()
+            self._channel.send(payload)
 
     def _work(self, request: JudgeRequest) -> JudgeReply:
         match request:
@@ -77,6 +84,10 @@ class Judge:
                 from kernelsmith.evaluate.evaluate import evaluate
 
                 return Evaluated(id=request.id, evaluation=evaluate(request.job, self._room))
+
+
+def _failed(request: JudgeRequest, error: Exception) -> Broken:
+    return broken(request.id, InfrastructureError(f"the judge failed: {type(error).__name__}: {error}"))
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
-from kernelsmith.errors import InfrastructureError
+from kernelsmith.errors import InfrastructureError, UsageError
 from kernelsmith.execute.wire import (
     REPLIES,
     Broken,
@@ -30,7 +30,7 @@ from kernelsmith.execute.wire import (
     SeedsFound,
 )
 from kernelsmith.model import Evaluation, Job, OperatorInfo, OperatorRef, Seed
-from kernelsmith.sandbox.protocol import Channel, ProtocolError
+from kernelsmith.sandbox.protocol import MAX_FRAME, Channel, ProtocolError
 
 SECRET_MARKS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS")
 STOP_SECONDS = 10.0
@@ -115,16 +115,23 @@ class _Judge:
         self._reader.start()
 
     def submit(self, make: Callable[[int], JudgeRequest]) -> Future[JudgeReply]:
+        """Raises UsageError for a request that is larger than a frame may be."""
         future: Future[JudgeReply] = Future()
         with self._lock:
             self._count += 1
             number = self._count
+            payload = make(number).model_dump_json().encode()
+            if len(payload) > MAX_FRAME:
+                raise UsageError(
+                    f"a kernel or operator whose job takes {len(payload)} bytes; at most {MAX_FRAME} reach the judge",
+                    "give a shorter source",
+                )
             self._waiting[number] = future
             if not self.alive:
                 self._fail_all()
                 return future
             try:
-                self._channel.send(make(number).model_dump_json().encode())
+                self._channel.send(payload)
             except ProtocolError:
                 self._channel.shutdown()  # the reader sees the end too, and tells everyone who waits
         return future

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from kernelsmith import resources
-from kernelsmith.errors import InfrastructureError, OperatorError
+from kernelsmith.errors import InfrastructureError, OperatorError, UsageError
 from kernelsmith.execute.local import LocalExecutor
 from kernelsmith.execute.wire import Describe
-from kernelsmith.model import OperatorRef
+from kernelsmith.model import Job, OperatorRef
+from kernelsmith.sandbox.protocol import MAX_FRAME
 
 OPERATOR = """
 import os
@@ -78,6 +79,25 @@ def test_a_broken_operator_file_is_the_users_error_with_its_line(tmp_path):
     path.write_text("import torch\n\nraise RuntimeError('nope')\n")
     with LocalExecutor("cpu") as executor, pytest.raises(OperatorError, match=r"broken\.py:3.*nope"):
         executor.describe(OperatorRef(path=str(path)))
+
+
+def test_a_source_that_no_frame_holds_is_refused_by_its_size_and_the_judge_lives(operator):
+    with LocalExecutor("cpu") as executor:
+        executor.describe(operator)
+        judge = executor._judge
+        with pytest.raises(UsageError, match=str(MAX_FRAME)):
+            executor.evaluate(Job(operator=operator, target="cpu", source="#" * MAX_FRAME, seed=1))
+        assert executor.describe(operator).name == "twice"
+        assert executor._judge is judge and not judge._waiting
+
+
+def test_an_answer_that_no_frame_holds_is_told_to_who_waits(operator, tmp_path):
+    large = tmp_path / "large.py"
+    large.write_text(OPERATOR + "#" * MAX_FRAME)
+    with LocalExecutor("cpu") as executor:
+        with pytest.raises(InfrastructureError, match=f"ValueError: frame of .*at most {MAX_FRAME}"):
+            executor.describe(OperatorRef(path=str(large)))
+        assert executor.describe(operator).name == "twice"
 
 
 def test_the_judge_finds_a_target_of_the_users_own(operator, tmp_path):
