@@ -106,23 +106,24 @@ class _Session:
         self.desk = Desk(pool)
         self._child = zygote.spawn(role, limits=limits, label=what)
         self._what = what
-        self._ended = False
+        self._end: Ending | None = None
 
     def close(self) -> None:
-        """Kill it and everything it started."""
-        if not self._ended:
-            self._ended = True
-            self._child.kill()
-        self.desk.clear()
+        """Kill it and everything it started; its arenas are used again only where it is known to be dead."""
+        if self._end is None:
+            self._end = self._child.kill().ending
+        if self._end is Ending.LOST:
+            self.desk.drop()
+        else:
+            self.desk.clear()
 
     def _ask(self, payload: bytes, fds: Sequence[int], seconds: float, stage: Stage) -> bytes:
         try:
             return self._child.request(payload, fds, seconds=seconds).payload
         except ChildEnded as ended:
-            self._ended = True
+            self._end = ended.exit.ending
             raise self._died(ended.exit, seconds, stage) from None
         except ProtocolError as error:
-            self._ended = True
             raise self._garbled(ValueError(str(error)), stage) from None
 
     def _died(self, end: Exit, seconds: float, stage: Stage) -> Exception:

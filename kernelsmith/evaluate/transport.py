@@ -26,7 +26,7 @@ DENSE_SLACK = 4
 
 class Desk:
     """The two arenas that one child works on. They go back to the pool once the child is dead, never before: until then
-    it can write into them."""
+    it can write into them. Where nobody knows whether it is, they are dropped."""
 
     def __init__(self, pool: ArenaPool) -> None:
         self._pool = pool
@@ -46,11 +46,19 @@ class Desk:
 
     def clear(self) -> None:
         """Give everything back; only when the child is dead."""
-        for arena in (*self._outgrown, self._inputs, self._outputs):
-            if arena is not None:
-                self._pool.give_back(arena)
+        for arena in self._emptied():
+            self._pool.give_back(arena)
+
+    def drop(self) -> None:
+        """Free everything; the child may live on."""
+        for arena in self._emptied():
+            arena.close()
+
+    def _emptied(self) -> list[Arena]:
+        arenas = [arena for arena in (*self._outgrown, self._inputs, self._outputs) if arena is not None]
         self._inputs = self._outputs = None
         self._outgrown = []
+        return arenas
 
     def _at_least(self, arena: Arena | None, nbytes: int) -> Arena:
         if arena is not None and arena.nbytes >= nbytes:

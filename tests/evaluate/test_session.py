@@ -1,0 +1,47 @@
+"""What becomes of the shared memory of a child: used again once the child is dead, and only then."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate.session import CandidateSession
+from kernelsmith.sandbox.limits import Limits
+from kernelsmith.sandbox.memory import ArenaPool
+from kernelsmith.sandbox.messages import Load
+from kernelsmith.sandbox.usage import descendants
+from kernelsmith.sandbox.zygote import Zygote
+
+NBYTES = 1 << 16
+ENDLESS = Load(source="import time\ntime.sleep(600)\n", entry="op")
+
+
+@pytest.fixture(scope="module")
+def zygote():
+    with Zygote() as opened:
+        yield opened
+
+
+def test_arenas_of_a_dead_child_go_back_to_the_pool(zygote):
+    pool = ArenaPool()
+    session = CandidateSession(zygote, Limits(), pool)
+    arena = session.desk.inputs(NBYTES)
+    session.close()
+    assert pool.take(NBYTES) is arena and not arena.buffer.closed
+
+
+def test_arenas_of_a_lost_child_are_dropped(zygote):
+    pool = ArenaPool()
+    session = CandidateSession(zygote, Limits(), pool)
+    arenas = [session.desk.inputs(NBYTES), session.desk.inputs(4 * NBYTES), session.desk.outputs(NBYTES)]
+    # the process that forks: below its keeper where it has namespaces of its own
+    os.kill(descendants(zygote.pid)[0] if zygote.layers.pid_namespace else zygote.pid, signal.SIGKILL)
+    with pytest.raises(InfrastructureError, match="lost the candidate process"):
+        session.load(ENDLESS, None, 30.0)
+    session.close()
+    session.close()
+    assert all(arena.buffer.closed and arena.fd == -1 for arena in arenas)
+    assert pool.take(NBYTES) not in arenas
