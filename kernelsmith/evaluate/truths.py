@@ -74,21 +74,36 @@ class Truths:
         """
         key = digest(operator.info.digest, case.model_dump_json(), str(seed), str(altered_by))
         with self._lock:
+            if (found := self._found(key)) is not None:
+                return found
             own = self._computing.setdefault(key, threading.Lock())
         with own:
             with self._lock:
-                if key in self._entries:
-                    self._entries.move_to_end(key)
-                    return self._entries[key]
-            known = self._compute(operator, case, seed, altered_by)
-            with self._lock:
-                self._entries[key] = known
-                self._bytes += known.nbytes
-                while self._bytes > self._limit and len(self._entries) > 1:
-                    _, old = self._entries.popitem(last=False)
-                    self._bytes -= old.nbytes
-                self._computing.pop(key, None)
-            return known
+                if (found := self._found(key)) is not None:
+                    return found
+            try:
+                known = self._compute(operator, case, seed, altered_by)
+                with self._lock:
+                    self._keep(key, known)
+                return known
+            finally:
+                with self._lock:
+                    self._computing.pop(key, None)
+
+    def _found(self, key: str) -> Known | None:
+        """The caller holds the lock, here and in `_keep`."""
+        if key in self._entries:
+            self._entries.move_to_end(key)
+        return self._entries.get(key)
+
+    def _keep(self, key: str, known: Known) -> None:
+        if (before := self._entries.pop(key, None)) is not None:
+            self._bytes -= before.nbytes
+        self._entries[key] = known
+        self._bytes += known.nbytes
+        while self._bytes > self._limit and len(self._entries) > 1:
+            _, old = self._entries.popitem(last=False)
+            self._bytes -= old.nbytes
 
     def _compute(self, operator: LoadedOperator, case: Case, seed: int, altered_by: int | None) -> Known:
         inputs = materialise(operator, case, seed)
