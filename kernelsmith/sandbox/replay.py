@@ -57,10 +57,10 @@ class PlanError(Exception):
 
 @contextmanager
 def plan_faults() -> Iterator[None]:
-    """What torch refuses to do for a plan is the plan's fault."""
+    """What torch refuses to do for a plan is the plan's fault, and so is a number that fits into no argument."""
     try:
         yield
-    except (RuntimeError, IndexError, TypeError, OverflowError) as error:
+    except (RuntimeError, IndexError, TypeError, ValueError, OverflowError, struct.error) as error:
         raise PlanError(f"a step of the plan cannot be done: {error}") from error
     except InfrastructureError as error:  # the device has no room for what a kernel wants
         raise MemoryError(error.message) from error

@@ -329,6 +329,14 @@ def test_a_signature_that_is_not_the_kernels_is_refused(launcher: Replayer) -> N
     assert "takes 3 arguments and is given 1" in refusal(launcher, plan(launch, kernels=(short,))).message
 
 
+def test_a_number_that_fits_into_no_argument_is_the_plans_fault(launcher: Replayer) -> None:
+    ttir = "module {\n  tt.func public @half(%s: f16) {\n    tt.return\n  }\n}\n"
+    half = Kernel(name="half", ttir=ttir, signature=("fp16",))
+    launch = Launch(kernel=0, grid=(1, 1, 1), arguments=(ScalarArgument(value=2**63),))
+    failed = refusal(launcher, plan(launch, kernels=(half,)))
+    assert failed.outcome is Outcome.NOT_IN_PLAN and "too large" in failed.message
+
+
 @pytest.mark.parametrize(
     "step",
     [
