@@ -9,6 +9,7 @@ launcher owns one per plan; what differs by device stands behind `Device`.
 from __future__ import annotations
 
 import math
+import secrets
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -44,7 +45,6 @@ from kernelsmith.sandbox.tensors import storage_bytes, view_of
 GUARD_BYTES = 1024
 """Before and after each buffer; a multiple of the alignment of regions."""
 
-_GUARD_BYTE = 0xA5
 _POINTERS = ("*", "!tt.ptr")
 _ATOMIC = "tt.atomic"
 APART_BYTES = 16 << 20
@@ -107,11 +107,10 @@ class Workspace:
         self._memory = device.reserve(total)
         pairs = list(zip(self._starts, plan.buffers, strict=True))
         self._bytes = [self._memory[start : start + buffer.nbytes] for start, buffer in pairs]
-        self._bands = [
-            self._memory[at : at + GUARD_BYTES]
-            for start, buffer in pairs
-            for at in (start - GUARD_BYTES, start + buffer.nbytes)
-        ]
+        ends = [0, *(start + buffer.nbytes for start, buffer in pairs)]
+        self._bands = [self._memory[end:start] for end, start in zip(ends, [*self._starts, total], strict=True)]
+        """Every byte that belongs to no buffer: band i lies before buffer i, the last one behind them all."""
+        self._band_byte = 0
         self._initial = self._initial_contents(state)
         self._write_bands()
         with plan_faults():
@@ -119,7 +118,11 @@ class Workspace:
             self.steps: list[Callable[[], object]] = [self._bind(step) for step in plan.steps]
 
     def reset(self, inputs: Sequence[torch.Tensor], poison: int) -> None:
-        """Before a replay: `inputs` are new bytes of the input buffers, by index. Raises PlanError for other sizes."""
+        """Before a replay: `inputs` are new bytes of the input buffers, by index. Raises PlanError for other sizes.
+
+        Nothing in the workspace outlives it, so that a kernel cannot keep an answer, or know a replay by its guards.
+        """
+        self._write_bands()
         for number, buffer in enumerate(self.plan.buffers):
             if isinstance(buffer, InputBuffer):
                 if buffer.index >= len(inputs) or inputs[buffer.index].numel() != buffer.nbytes:
@@ -155,17 +158,17 @@ class Workspace:
         return all(torch.equal(self._bytes[number], self._initial[number]) for number in numbers)
 
     def overrun(self) -> tuple[int, ...]:
-        """Buffers around which bytes were written since the last look; the bands are made whole again."""
-        if not self._bands:
-            return ()
-        hurt = (torch.stack(self._bands) != _GUARD_BYTE).any(1).view(-1, 2).any(1)
-        if hurt.any():
+        """Buffers around which bytes were written since the last reset."""
+        hurt = [number for number, band in enumerate(self._bands) if bool((band != self._band_byte).any())]
+        if hurt:
             self._write_bands()
-        return tuple(hurt.nonzero().flatten().tolist())
+        # what stands between two buffers is most often hurt by a store past the end of the first
+        return tuple(sorted({max(0, number - 1) for number in hurt}))
 
     def _write_bands(self) -> None:
+        self._band_byte = secrets.randbelow(256)
         for band in self._bands:
-            band.fill_(_GUARD_BYTE)
+            band.fill_(self._band_byte)
 
     def _initial_contents(self, state: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:
         """What state and constant buffers hold before every replay, by number of the buffer."""
