@@ -16,11 +16,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kernelsmith.errors import KernelsmithError
+from kernelsmith import targets
+from kernelsmith.errors import KernelsmithError, UsageError
 from kernelsmith.records import Finding, Health
 
-SUPPORTED_TRITON = ((3, 6), (3, 9))
-SUPPORTED_TORCH = (2, 11)
+TARGET = "cpu"
+"""Whose file says which Triton is supported."""
+SUPPORTED_TORCH = "2.11"
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 FREE_BYTES = 2 << 30
 PROBE_SECONDS = 120.0
@@ -53,12 +55,11 @@ def _packages() -> Iterator[Finding]:
         except importlib.metadata.PackageNotFoundError:
             yield Finding(name=name, health=Health.FAIL, detail="not installed", fix=f"pip install {name}")
             continue
-        numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
-        low, high = SUPPORTED_TRITON if name == "triton" else (SUPPORTED_TORCH, (99, 0))
-        if low <= numbers <= high:
+        low, below = _supported_triton() if name == "triton" else (SUPPORTED_TORCH, "")
+        if _numbers(low) <= _numbers(version) and not (below and _numbers(version) >= _numbers(below)):
             yield Finding(name=name, health=Health.OK, detail=version)
         else:
-            wanted = f"{low[0]}.{low[1]}" + (f" to {high[0]}.{high[1]}" if name == "triton" else " or newer")
+            wanted = f"{low} or newer" + (f", below {below}" if below else "")
             yield Finding(name=name, health=Health.WARN, detail=f"{version}, tested with {wanted}")
     for name in ("openai", "anthropic"):
         try:
@@ -66,6 +67,20 @@ def _packages() -> Iterator[Finding]:
         except importlib.metadata.PackageNotFoundError:
             fix = f"pip install {name} (only needed for {name}: models)"
             yield Finding(name=name, health=Health.WARN, detail="not installed", fix=fix)
+
+
+def _supported_triton() -> tuple[str, str]:
+    """At least this, and below that; any where the target's file cannot be read, of which `_data_files` tells."""
+    try:
+        triton = targets.load(TARGET).triton
+    except UsageError:
+        return "0", ""
+    return triton.at_least, triton.below
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Major and minor."""
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))
 
 
 def _compiler() -> Iterator[Finding]:
@@ -147,11 +162,22 @@ def _data_files() -> Iterator[Finding]:
     kinds: tuple[resources.Kind, ...] = ("prompts", "targets")
     for kind in kinds:
         found = resources.folders(kind)
-        if found:
-            yield Finding(name=kind, health=Health.OK, detail=", ".join(str(folder) for folder in found))
-        else:
+        if not found:
             fix = "reinstall kernelsmith-tuner: the folder is part of it"
             yield Finding(name=kind, health=Health.FAIL, detail="no folder found", fix=fix)
+        elif kind == "targets" and (wrong := _unreadable_target()) is not None:
+            yield Finding(name=kind, health=Health.FAIL, detail=wrong.message, fix=wrong.hint)
+        else:
+            yield Finding(name=kind, health=Health.OK, detail=", ".join(str(folder) for folder in found))
+
+
+def _unreadable_target() -> UsageError | None:
+    for name in targets.available():
+        try:
+            targets.load(name)
+        except UsageError as error:
+            return error
+    return None
 
 
 def _keys() -> Iterator[Finding]:

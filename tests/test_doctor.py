@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith import doctor
+from kernelsmith import doctor, resources, targets
 from kernelsmith.records import Finding, Health
 
 
@@ -41,4 +41,19 @@ def test_versions_outside_of_what_is_tested_are_a_warning(monkeypatch: pytest.Mo
     monkeypatch.setattr(doctor.importlib.metadata, "version", versions.__getitem__)
     found = {finding.name: finding for finding in doctor._packages()}
     assert [found[name].health for name in versions] == [Health.WARN, Health.WARN, Health.OK, Health.OK]
-    assert "3.6 to 3.9" in found["triton"].detail
+    supported = targets.load("cpu").triton
+    assert f"{supported.at_least} or newer, below {supported.below}" in found["triton"].detail
+    assert "2.11 or newer" in found["torch"].detail
+
+
+def test_the_target_says_which_triton_is_supported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = resources.read("targets", "cpu.toml").replace('below = "3.10"', 'below = "3.7"')
+    (tmp_path / "targets").mkdir()
+    (tmp_path / "targets" / "cpu.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    for version, health in {"3.6.9": Health.OK, "3.7.0": Health.WARN, "3.5.1": Health.WARN}.items():
+        monkeypatch.setattr(doctor.importlib.metadata, "version", lambda name, version=version: version)
+        found = {finding.name: finding for finding in doctor._packages()}
+        assert found["triton"].health is health, version
+    (tmp_path / "targets" / "cpu.toml").write_text("not a target")
+    assert {finding.name: finding.health for finding in doctor.examine(tmp_path / "runs")}["targets"] is Health.FAIL
