@@ -166,4 +166,5 @@ def _tools(
         render=_render(settings),
         emit=listener.emit,
         interrupted=listener.interrupted,
+        targets=settings.targets,
     )

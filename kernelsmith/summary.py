@@ -123,12 +123,13 @@ def _exit_code(
     return 0 if faster and met is not False else 1
 
 
-def check_command(kernel: str, operator: OperatorRef, target: str) -> str:
-    """A command line that judges a kernel again."""
+def check_command(kernel: str, operator: OperatorRef, target: str, targets: Path | None) -> str:
+    """A command line that judges a kernel again; `targets` is the folder of target files that were used first."""
     words = ["kernelsmith", "check", kernel, "--op", operator.path, "--device", target]
     for name, value in operator.overrides.items():
         words += ["--set", f"{name}={value}"]
     words += ["--max-bytes", str(operator.max_bytes)] if operator.max_bytes is not None else []
+    words += ["--targets", str(targets)] if targets is not None else []
     return shlex.join(words)
 
 

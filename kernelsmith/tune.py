@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from kernelsmith import briefing, budget
@@ -79,6 +80,8 @@ class Tools:
     emit: Callable[[TuneRecord], None]
     interrupted: threading.Event = field(default_factory=threading.Event)
     """Set by the first Ctrl-C."""
+    targets: Path | None = None
+    """Folder of the `--targets` flag, for commands that are shown."""
 
 
 def tune(run: Run, tools: Tools, *, resumed: bool = False) -> TuneResult:
@@ -329,8 +332,8 @@ class _Loop:
         if evaluation.outcome is not Outcome.PASSED:
             # without the seed: the file is read by agents too, and another seed nearly always shows the same
             kernel = str(self.folder.kernel(number))
-            again = check_command(kernel, self.spec.operator, self.spec.target) + f" --level {level.value}"
-            evaluation = evaluation.model_copy(update={"reproduce": again})
+            again = check_command(kernel, self.spec.operator, self.spec.target, self.tools.targets)
+            evaluation = evaluation.model_copy(update={"reproduce": f"{again} --level {level.value}"})
         self.tools.emit(self.judged(self.ledger.judged(number, level, evaluation, repeats)))
 
     def judged(self, trial: TrialRecord) -> TrialJudged:

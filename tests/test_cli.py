@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith import records, session
+from kernelsmith import records, resources, session
 from kernelsmith.__main__ import main
 from kernelsmith.model import Frozen
 from kernelsmith.store import Store
@@ -264,6 +265,23 @@ def test_check_says_yes_or_no(cli: Cli) -> None:
         f"reproduce: kernelsmith check kernel.py --op {cli.folder}/op.py --device cpu --level quick --seed 4"
         in done.stdout
     )
+
+
+def test_a_verdict_on_a_target_of_ones_own_is_reproduced_with_its_folder(cli: Cli) -> None:
+    mine = cli.folder / "my targets"
+    mine.mkdir()
+    (mine / "mine.toml").write_text(resources.read("targets", "cpu.toml").replace('name = "cpu"', 'name = "mine"'))
+    device = ("--device", "mine", "--targets", str(mine))
+    wrong = cli.kernel("wrong_values")
+    checked = json.loads(cli("check", wrong, "--op", "op.py", *device, "--json").stdout)
+    cli("tune", "op.py", "--start", wrong, "--model", cli.replies("none"), "--max-trials", "1", *device)
+    with Store.open(cli.folder / "runs", create=False) as store:
+        (trial,) = store.trials(store.runs()[0])
+    assert trial.evaluation is not None
+    for again in (checked["reproduce"], trial.evaluation.reproduce):
+        words = shlex.split(again)
+        assert words[words.index("--targets") + 1] == str(mine)
+        assert cli(*words[1:]).returncode == 1, "it is a command that runs"
 
 
 def test_check_json_has_the_documented_keys(cli: Cli) -> None:

@@ -100,8 +100,8 @@ def _judge(
                 job = job.model_copy(update={"seconds": FULL_SECONDS})
             report = KernelReport.of(path, executor.evaluate(job))
             if report.outcome != "passed":
-                again = check_command(path, ref, target.name) + f" --level {level.value} --seed {seed}"
-                report = report.model_copy(update={"reproduce": again})
+                again = check_command(path, ref, target.name, settings.targets)
+                report = report.model_copy(update={"reproduce": f"{again} --level {level.value} --seed {seed}"})
             reports.append(report)
     return tuple(reports)
 
