@@ -316,17 +316,18 @@ class Evaluation(Frozen):
 
     @property
     def score_ci95(self) -> tuple[float, float] | None:
-        """Interval of the score: per-workload half-widths in the log combined as independent errors."""
+        """Interval of the score: in the log, the workloads' distances to either end combined as independent errors."""
         if not self.timings or self.score is None:
             return None
         total = sum(t.workload.weight for t in self.timings)
-        variance = 0.0
+        below = above = 0.0
         for t in self.timings:
             name = min(t.speedup, key=lambda k: t.speedup[k])
             low, high = t.speedup_ci95[name]
-            variance += (t.workload.weight / total * (math.log(high) - math.log(low)) / 2) ** 2
-        half = math.sqrt(variance)
-        return self.score * math.exp(-half), self.score * math.exp(half)
+            share, value = t.workload.weight / total, t.speedup[name]
+            below += (share * math.log(value / low)) ** 2
+            above += (share * math.log(high / value)) ** 2
+        return self.score * math.exp(-math.sqrt(below)), self.score * math.exp(math.sqrt(above))
 
 
 # ---------------------------------------------------------------- jobs

@@ -1,9 +1,11 @@
 """How fast is a candidate that passed? Its replay beside the baselines, round by round in random order.
 
-Everything runs alone on the device. The launcher's nanoseconds are bounded from outside: never more than the judge's
-own clock around the question, never less than writing the outputs can take. A random tenth of the timed replays is
-compared with the truth afterwards. The host function's own Python is measured apart, by the judge's clock around real
-calls on a small case, and counts in every speed-up (on the CPU a call costs replay + host).
+Everything runs alone on the device. No content is timed twice: before each replay some elements change, so that a
+kernel which kept an answer would give a stale one. Some timed replays, one at a moment that nobody can foresee and one
+at the end, run on contents whose truth is known and are compared whole. The launcher's nanoseconds are bounded from
+outside: never more than the judge's own clock around the question, never less than writing the outputs can take. The
+host function's own Python is measured apart, by the judge's clock around real calls on a small case, and counts in
+every speed-up (on the CPU a call costs replay + host); a real call of a workload may not take much longer than both.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from kernelsmith.evaluate import schedule, transport
 from kernelsmith.evaluate.check import Checker, Proven
 from kernelsmith.evaluate.rivals import Rivals
 from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
+from kernelsmith.evaluate.truths import Known
 from kernelsmith.model import Outcome, Stage, Timing, Verdict
 from kernelsmith.plan import Launch
 from kernelsmith.sandbox.arguments import Region
@@ -29,10 +32,13 @@ PRECISE = 0.01
 """Half-width of the ratio's interval, relative, at which a workload needs no more rounds."""
 HOPELESS = 0.5
 """A candidate whose ratio lies surely below this is not measured further."""
-KEPT_SHARE = 0.1
 POOL = 3
-"""Input sets per workload, the contents that were checked; the truth of each is known."""
+"""Input sets per workload to begin with."""
+CHANGED = 64
+"""Elements of each tensor that change before a replay is timed."""
 HOST_BATCHES, HOST_CALLS, HOST_REPLAYS = 5, 20, 9
+REAL_CALLS, HIDDEN_FACTOR, HIDDEN_MS = 5, 3.0, 2.0
+"""Real calls per workload, and how much longer the fastest may take than the plan and the host's Python."""
 FLOOR_FACTOR = 8.0
 """No memory writes this many times faster than a plain copy does; a claim beyond it is not believed."""
 
@@ -88,6 +94,7 @@ class Bench:
         """Interleaved rounds until the ratio to the best baseline is precise, hopeless, or the time is up."""
         names = ["candidate", *lane.baselines]
         times: dict[str, list[float]] = {name: [] for name in names}
+        audited = self._random.randrange(1, MIN_ROUNDS)
         deadline = time.monotonic() + seconds
         ratio = schedule.Estimate(1.0, 0.0, float("inf"))
         self._sample(lane, 0)
@@ -95,7 +102,8 @@ class Bench:
             pool = count % POOL
             for name in filter(times.__contains__, order):
                 if name == "candidate":
-                    times[name].append(self._sample(lane, pool) / 1e6 + host_us / 1e3)
+                    replay = self._sample(lane, pool, audit=0 if count == audited else None)
+                    times[name].append(replay / 1e6 + host_us / 1e3)
                 elif (nanoseconds := rivals.clock(name, lane.workload, pool, self._flush)) is not None:
                     times[name].append(nanoseconds / 1e6)
                 else:
@@ -107,7 +115,28 @@ class Bench:
                     break
             elif count >= 3 and time.monotonic() > deadline + seconds:
                 break
+        self._sample(lane, 0, audit=1)
         return self._timing(lane, times, host_us)
+
+    def refuse_hidden_work(self, candidate: CandidateSession, lane: Lane, timing: Timing) -> None:
+        """A real call of the workload takes about what its replay and the host's Python take; one that takes much
+        longer does work that is in no plan (NumPy on the tensors' memory, say). The fastest of a few calls counts, and
+        three times the expectation is allowed, since other programs may be in the way."""
+        self._checker.again(lane.proven.case)
+        fastest = float("inf")
+        for _ in range(REAL_CALLS):
+            begin = time.perf_counter()
+            candidate.repeat(1, launch=True, seconds=self._checker.remaining())
+            fastest = min(fastest, (time.perf_counter() - begin) * 1e3)
+        expected = timing.median_ms + timing.host_us / 1e3
+        if fastest > HIDDEN_FACTOR * expected + HIDDEN_MS:
+            raise CandidateFailure(
+                Outcome.NOT_IN_PLAN,
+                f"a real call takes {fastest:.3g} ms, but its launch plan {timing.median_ms:.3g} ms and the host "
+                f"function {timing.host_us:.0f} us: the host function does work that is not in the plan",
+                stage=Stage.BENCH,
+                where=lane.proven.case.where(),
+            )
 
     def host_us(self, candidate: CandidateSession, lane: Lane) -> float:
         """The host function's own time per call, microseconds, by the judge's clock around many calls.
@@ -128,16 +157,26 @@ class Bench:
         replays = sorted(self._sample(lane, i % POOL, flush=False) for i in range(HOST_REPLAYS))
         return max(0.0, whole - replays[HOST_REPLAYS // 2] / 1e3)
 
-    def _sample(self, lane: Lane, pool: int, *, flush: bool = True) -> int:
-        """Nanoseconds of one replay, believed only within what the judge's own clock and the memory allow."""
-        known = self._checker.known(lane.proven.case, pool)
-        outputs = self._launcher.desk.outputs(transport.room_for(known.returned))
+    def _sample(self, lane: Lane, pool: int, *, flush: bool = True, audit: int | None = None) -> int:
+        """Nanoseconds of one replay, believed only within what the judge's own clock and the memory allow.
+
+        With `audit`, on that altered content, whose truth is known and which is used once; its answer is compared.
+        """
+        known = self._checker.known(lane.proven.case, pool) if audit is None else None
+        audited = None if audit is None else self._checker.altered(lane.proven.case, audit)
+        truth = known or audited
+        assert truth is not None
+        outputs = self._launcher.desk.outputs(transport.room_for(truth.returned))
         inputs = self._launcher.desk.inputs(0)
+        if audited is None:
+            self._change(lane, pool)
+        else:
+            transport.write(audited.inputs, inputs, lane.regions[pool])
         request = Sample(
             plan_id=lane.proven.plan_id,
             pool=(lane.regions[pool],),
             flush_bytes=self._flush if flush else 0,
-            keep=(0,) if self._random.random() < KEPT_SHARE else (),
+            keep=() if audited is None else (0,),
         )
         begin = time.perf_counter_ns()
         sampled = self._launcher.sample(request, inputs, outputs, seconds=self._checker.remaining())
@@ -150,7 +189,7 @@ class Bench:
             message = "a timed replay wrote beside its memory or left what it keeps between calls changed"
             raise CandidateFailure(Outcome.OUT_OF_BOUNDS, message, stage=Stage.BENCH)
         claimed = sampled.nanoseconds[0]
-        floor = known.output_bytes / (self._peak * FLOOR_FACTOR) * 1e9
+        floor = truth.output_bytes / (self._peak * FLOOR_FACTOR) * 1e9
         if not floor <= claimed <= outer:
             raise CandidateFailure(
                 Outcome.SANDBOX_VIOLATION,
@@ -158,17 +197,29 @@ class Bench:
                 f"and took {outer} ns by the judge's clock",
                 stage=Stage.BENCH,
             )
-        for kept in sampled.kept:
-            self._audit(lane, pool, kept)
+        if audited is not None:
+            self._audit(lane, pool, audited, sampled.kept[0])
         return claimed
 
-    def _audit(self, lane: Lane, pool: int, kept: Kept) -> None:
-        """Compare what a timed replay left behind, then put its inputs back as they were."""
+    def _change(self, lane: Lane, pool: int) -> None:
+        """Take some elements of each tensor from another input set, in place in the launcher's arena."""
+        case, arena = lane.proven.case, self._launcher.desk.inputs(0)
+        donors = self._checker.known(case, (pool + 1) % POOL).inputs.buffers()
+        free = self._checker.changeable(case)
+        for buffer, donor, region, may in zip(
+            self._checker.known(case, pool).inputs.buffers(), donors, lane.regions[pool], free, strict=True
+        ):
+            if may and buffer.view.numel:
+                places = torch.randint(buffer.view.numel, (min(CHANGED, buffer.view.numel),))
+                at = torch.unravel_index(places, buffer.view.shape)
+                buffer.on(transport.in_place(arena, region))[at] = donor.on(donor.storage)[at]
+
+    def _audit(self, lane: Lane, pool: int, audited: Known, kept: Kept) -> None:
+        """Compare what a timed replay left behind, then put the first contents back."""
         self.audited += 1
-        known = self._checker.known(lane.proven.case, pool)
         inputs, outputs = self._launcher.desk.inputs(0), self._launcher.desk.outputs(0)
         after = transport.storages(inputs, lane.regions[pool])
-        finding = self._checker.judged(known, transport.outputs(outputs, kept.outputs), after)
+        finding = self._checker.judged(audited, transport.outputs(outputs, kept.outputs), after)
         if finding is not None:
             raise CandidateFailure(
                 finding.outcome,
@@ -177,7 +228,7 @@ class Bench:
                 where=lane.proven.case.where(replay=True),
                 mismatch=finding.mismatch,
             )
-        transport.write(known.inputs, inputs, lane.regions[pool])
+        transport.write(self._checker.known(lane.proven.case, pool).inputs, inputs, lane.regions[pool])
 
     def _against_best(self, times: dict[str, list[float]]) -> schedule.Estimate:
         baselines = [name for name in times if name != "candidate"]

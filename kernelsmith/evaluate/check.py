@@ -23,7 +23,7 @@ import torch
 
 from kernelsmith.evaluate import transport
 from kernelsmith.evaluate.compare import Finding, compare, untouched
-from kernelsmith.evaluate.inputs import CallInputs, Case
+from kernelsmith.evaluate.inputs import CallInputs, Case, changeable
 from kernelsmith.evaluate.properties import violated
 from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
 from kernelsmith.evaluate.truths import Known, Truths
@@ -111,6 +111,14 @@ class Checker:
         seed, other = self.content_seed(content), self.content_seed(content + 1)
         with self.excused():
             return self._truths.get(self._operator, case, seed, altered_by=other)
+
+    def changeable(self, case: Case) -> list[bool]:
+        """Per tensor of the case, whether single elements may be exchanged; a KernelBench problem does not say what its
+        integers mean, so only its floats may."""
+        inputs = self.known(case, 0).inputs
+        if self._operator.problem is not None:
+            return [getattr(torch, b.view.dtype).is_floating_point for b in inputs.buffers()]
+        return [changeable(self._operator, name) for name in inputs.buffer_names()]
 
     def content_seed(self, content: int) -> int:
         """The seed of a content number; the baseline process draws the same inputs from it."""

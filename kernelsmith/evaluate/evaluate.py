@@ -178,9 +178,9 @@ class _Evaluating:
             for number, one in enumerate(found):
                 with self.checker.excused():  # another job's inputs may have taken the place of ours
                     names = [name for name in self.baselines() if rivals.build(name, number, seeds)]
-                timings.append(
-                    bench.measure(bench.lane(number, one.proven, names), rivals, host_us=host, seconds=share)
-                )
+                lane = bench.lane(number, one.proven, names)
+                timings.append(bench.measure(lane, rivals, host_us=host, seconds=share))
+                bench.refuse_hidden_work(self.candidate, lane, timings[-1])
                 self.launcher.forget(one.proven.plan_id)
         return tuple(timings), dispatch
 

@@ -199,19 +199,24 @@ ALTERED = 1 / 32
 """Share of the elements that `altered` replaces."""
 
 
+def changeable(op: LoadedOperator, name: str) -> bool:
+    """Whether single elements of a tensor argument may be exchanged for those of another content of the same case."""
+    spec = op.arguments.get(name)
+    if not isinstance(spec, TensorSpec):
+        return False
+    return not spec.words & {Word.SORTED, Word.DISTINCT, Word.OFFSETS} and name not in op.plan_relevant
+
+
 def altered(op: LoadedOperator, inputs: CallInputs, other: CallInputs) -> CallInputs:
     """`inputs` with a few elements of each tensor taken from `other`, another content of the same case.
 
     A cache that knows its input by address and a few elements takes it for the same. Tensors whose elements belong
     together (sorted, distinct, offsets) and those a plan may depend on stay as they are.
     """
-    together = {Word.SORTED, Word.DISTINCT, Word.OFFSETS}
     generator = torch.Generator().manual_seed(inputs.nbytes)
 
     def mixed(name: str, one: TensorValue, two: TensorValue) -> TensorValue:
-        spec = op.arguments[name]
-        assert isinstance(spec, TensorSpec)
-        if spec.words & together or name in op.plan_relevant or not one.view.numel:
+        if not changeable(op, name) or not one.view.numel:
             return one
         taken = torch.rand(one.view.shape, generator=generator) < ALTERED
         taken.view(-1)[one.view.numel // 2] = True

@@ -127,6 +127,11 @@ def storages(arena: Arena, regions: Sequence[Region]) -> list[torch.Tensor]:
     return [torch.from_numpy(memory[r.offset : r.offset + r.nbytes].copy()) for r in regions]
 
 
+def in_place(arena: Arena, region: Region) -> torch.Tensor:
+    """The storage itself, not a copy: what is written to it is what the child sees."""
+    return torch.frombuffer(arena.buffer, dtype=torch.uint8, count=region.nbytes, offset=region.offset)
+
+
 def poison(arena: Arena, nbytes: int, value: int = 0xFF) -> None:
     """Fill the first `nbytes` with a pattern: NaN in every float type."""
     _bytes_of(arena)[:nbytes] = value

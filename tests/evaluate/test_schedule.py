@@ -48,6 +48,15 @@ def test_pairs_take_out_a_drift_that_both_share():
     assert ratio.high < 1.04
 
 
+def test_a_baseline_that_others_disturb_makes_no_kernel_faster():
+    rng = random.Random(6)
+    quiet = drifting(rng, 60, 1.0)
+    disturbed = [t * (8.0 if rng.random() < 0.8 else 1.0) for t in drifting(rng, 60, 1.0)]
+    ratio = schedule.paired_ratio(disturbed, quiet, 0)
+    assert ratio.value > 5
+    assert ratio.low < 1.05
+
+
 def test_an_interval_that_touches_one_is_inconclusive():
     assert schedule.verdict(schedule.Estimate(1.02, 0.99, 1.05)) is Verdict.INCONCLUSIVE
     assert schedule.verdict(schedule.Estimate(1.002, 1.001, 1.003)) is Verdict.INCONCLUSIVE
