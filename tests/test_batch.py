@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -108,7 +107,5 @@ def test_interrupt_starts_no_further_item(suite: Suite) -> None:
         done.append(item)
         interrupted.set()
 
-    began = time.monotonic()
     result = run_suite(suite, jobs=1, emit=emit, hear=lambda *_: None, interrupted=interrupted)
     assert len(done) == 1 and result.exit_code == 130
-    assert time.monotonic() - began < 30
