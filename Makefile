@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup tune test lint bench clean
+.PHONY: setup tune test lint bench schema clean
 
 setup: $(VENV)/.installed
 
@@ -26,6 +26,10 @@ lint: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# What `--json` prints, after a change of kernelsmith/records.py or of what it is made of.
+schema: setup
+	$(BIN)/python -c "from kernelsmith.records import schema_text; print(schema_text(), end='')" > docs/schema.json
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""Everything a command prints under `--json`, as one frozen type per record; `schemas()` publishes them.
+"""Everything a command prints under `--json`, as one frozen type per record; `docs/schema.json` is made of them.
 
 Invariant: stdout of a `--json` command is these records and nothing else, one per line for `tune` and `batch`. The loop
 (tune.py) speaks to the live view, to plain lines and to JSON through the same records.
@@ -6,10 +6,11 @@ Invariant: stdout of a `--json` command is these records and nothing else, one p
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from typing import Any, Literal
 
-from kernelsmith.model import Evaluation, Frozen, Level, Mismatch, Outcome, Region, Stage, Timing, Where
+from kernelsmith.model import Evaluation, Frozen, Level, Mismatch, Outcome, Region, Stage, Timing, Verdict, Where
 from kernelsmith.proposal import Budget, Spent, StopReason, Usage
 
 # ---------------------------------------------------------------- tune
@@ -187,6 +188,16 @@ class BatchResult(Frozen):
 # ---------------------------------------------------------------- report and runs
 
 
+class RunState(StrEnum):
+    """What has become of a run, by what the store says and whether a process holds it."""
+
+    RUNNING = "running"
+    KILLED = "killed"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    FINISHED = "finished"
+
+
 class WorkloadBest(Frozen):
     """The best kernel's times on one workload."""
 
@@ -194,7 +205,7 @@ class WorkloadBest(Frozen):
     median_ms: float
     baselines: dict[str, float]
     speedup: dict[str, float]
-    verdict: str
+    verdict: Verdict
 
 
 class RunReport(Frozen):
@@ -206,9 +217,9 @@ class RunReport(Frozen):
     operator: str
     target: str
     models: tuple[str, ...]
-    status: str
-    """running | killed | interrupted | failed | finished."""
-    stop: str
+    status: RunState
+    stop: StopReason | None
+    """Why the last session ended; None while it has not."""
     trials: int
     outcomes: dict[str, int]
     calls_lost: int
@@ -305,3 +316,8 @@ def all_records() -> tuple[type[Frozen], ...]:
 def schemas() -> dict[str, dict[str, Any]]:
     """JSON schema of every record by name, field descriptions included."""
     return {record.__name__: record.model_json_schema(mode="serialization") for record in all_records()}
+
+
+def schema_text() -> str:
+    """What `docs/schema.json` holds."""
+    return json.dumps(schemas(), indent=2) + "\n"

@@ -19,6 +19,7 @@ import pytest
 
 from kernelsmith import records, resources, session
 from kernelsmith.__main__ import main
+from kernelsmith.commands.runs import Status
 from kernelsmith.model import Frozen
 from kernelsmith.store import Store
 from tests.cli_with_fakes import fake_executor
@@ -377,3 +378,12 @@ def test_every_record_has_a_schema() -> None:
     for name, schema in schemas.items():
         assert schema["additionalProperties"] is False, name
         assert schema["type"] == "object", name
+
+
+def test_the_published_schema_is_up_to_date() -> None:
+    published = json.loads((ROOT / "docs" / "schema.json").read_text(encoding="utf-8"))
+    assert published == records.schemas(), "run `make schema`"
+
+
+def test_every_state_of_a_run_can_be_listed() -> None:
+    assert [state.value for state in records.RunState] == [status.value for status in Status]

@@ -10,6 +10,7 @@ import pytest
 from kernelsmith.errors import UsageError
 from kernelsmith.model import Level
 from kernelsmith.proposal import Reply, StopReason, Usage
+from kernelsmith.records import RunState
 from kernelsmith.report import render, summarise
 from kernelsmith.runs import CallStatus, Run, RunStatus
 from kernelsmith.store import Store
@@ -42,15 +43,17 @@ def test_everything_comes_from_the_store(store: Store, run: Run) -> None:
 
 def test_a_run_nobody_holds_was_killed(store: Store) -> None:
     run = store.create(spec())
-    assert summarise(store, [run]).runs[0].status == "running"
+    assert summarise(store, [run]).runs[0].status is RunState.RUNNING
+    assert f"{run.id}: op on fake, running\n" in render(summarise(store, [run]), "table")
     store.close()
     with Store.open(store.folder) as again:
-        assert summarise(again, again.runs()).runs[0].status == "killed"
+        assert summarise(again, again.runs()).runs[0].status is RunState.KILLED
 
 
 def test_formats(store: Store, run: Run) -> None:
     reports = summarise(store, store.runs())
-    assert json.loads(render(reports, "json"))["runs"][0]["run"] == run.id
+    said = json.loads(render(reports, "json"))["runs"][0]
+    assert (said["run"], said["status"], said["stop"]) == (run.id, "finished", "goal")
     (row,) = csv.DictReader(io.StringIO(render(reports, "csv")))
     assert (row["run"], row["workload"], row["verdict"]) == (run.id, "N=1024", "faster")
     assert float(row["score"]) == pytest.approx(2.0) and Decimal(row["usd"]) == reports.runs[0].spent.usage.usd

@@ -72,7 +72,7 @@ def list_runs(
 
     with _opened(runs) as store:
         reports = summarise(store, store.runs())
-    chosen = Reports(runs=tuple(r for r in reports.runs if status is None or r.status == status))
+    chosen = Reports(runs=tuple(r for r in reports.runs if status is None or r.status.value == status.value))
     print_record(chosen) if json else print_lines(overview(chosen))
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from kernelsmith.briefing import scores
-from kernelsmith.records import Reports, RunReport, WorkloadBest
+from kernelsmith.records import Reports, RunReport, RunState, WorkloadBest
 from kernelsmith.runs import CallStatus, Run, RunStatus, TrialRecord, spent
 from kernelsmith.store import Store
 
@@ -29,7 +29,7 @@ def _report(store: Store, run: Run) -> RunReport:
         target=run.spec.target,
         models=run.spec.models,
         status=_status(store, run),
-        stop=run.stop.value if run.stop else "",
+        stop=run.stop,
         trials=len(trials),
         outcomes=dict(sorted(Counter(t.evaluation.outcome.value for t in trials if t.evaluation).items())),
         calls_lost=sum(call.status is CallStatus.LOST for call in calls),
@@ -44,11 +44,11 @@ def _report(store: Store, run: Run) -> RunReport:
     )
 
 
-def _status(store: Store, run: Run) -> str:
+def _status(store: Store, run: Run) -> RunState:
     """A run that says it is running, and that no process holds, was killed."""
     if run.status is RunStatus.RUNNING and not store.held(run):
-        return "killed"
-    return run.status.value
+        return RunState.KILLED
+    return RunState(run.status.value)
 
 
 def _workloads(trial: TrialRecord | None) -> tuple[WorkloadBest, ...]:
@@ -60,7 +60,7 @@ def _workloads(trial: TrialRecord | None) -> tuple[WorkloadBest, ...]:
             median_ms=t.median_ms,
             baselines=t.baselines,
             speedup=t.speedup,
-            verdict=t.verdict.value,
+            verdict=t.verdict,
         )
         for t in trial.evaluation.timings
     )

@@ -25,7 +25,8 @@ def plain(reports: Reports) -> str:
     """The overview, then each run's outcomes and times."""
     lines = overview(reports)
     for report in reports.runs:
-        lines += ["", f"{report.run}: {report.operator} on {report.target}, {report.status} {report.stop}".rstrip()]
+        ended = f"{report.status} {report.stop or ''}".rstrip()
+        lines += ["", f"{report.run}: {report.operator} on {report.target}, {ended}"]
         lines += [f"  models: {line(', '.join(report.models))}", f"  outcomes: {_counts(report.outcomes)}"]
         lines += [f"  spent: {spending(report.spent, Budget())}" + _lost(report)]
         lines += [f"  best: {_best(report)}"]
