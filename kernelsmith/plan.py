@@ -288,13 +288,33 @@ class LaunchPlan(Frozen):
         return digest(self.canonical())
 
 
-_LOCATION_LINE = re.compile(r"^#loc\d*\s*=.*$\n?", re.MULTILINE)
-_LOCATION = re.compile(r"\s*loc\((?:[^()\"]|\"(?:[^\"\\]|\\.)*\"|\((?:[^()\"]|\"(?:[^\"\\]|\\.)*\")*\))*\)")
+_LOCATION_LINE = re.compile(r"^#loc\d*[ \t]*=.*$\n?", re.MULTILINE)
+_STRING = r'"(?:[^"\\\n]|\\.)*+"?'
+_OUTSIDE = re.compile(rf"{_STRING}|\b(?P<open>loc\()")
+_INSIDE = re.compile(rf"{_STRING}|(?P<open>\()|(?P<close>\))")
 
 
 def without_locations(ttir: str) -> str:
-    """TTIR text with every `loc(...)` and `#loc` line removed; value names stay."""
-    return _LOCATION.sub("", _LOCATION_LINE.sub("", ttir))
+    """TTIR text with every `loc(...)` and `#loc` line removed; value names stay.
+
+    One pass over the text, which is hostile: no pattern looks at a character twice, as one for a whole location would.
+    What is opened and never closed stays.
+    """
+    text = _LOCATION_LINE.sub("", ttir)
+    kept: list[str] = []
+    done = 0
+    start = at = depth = 0
+    while (found := (_INSIDE if depth else _OUTSIDE).search(text, at)) is not None:
+        at = found.end()
+        if found["open"] is not None:
+            start = start if depth else found.start()
+            depth += 1
+        elif depth and found["close"] is not None:
+            depth -= 1
+            if not depth:
+                kept.append(text[done:start].rstrip())
+                done = at
+    return "".join((*kept, text[done:]))
 
 
 class Writer(StrEnum):

@@ -24,7 +24,7 @@ def line(text: str, limit: int = 160) -> str:
 
 def fence(text: str, info: str = "") -> str:
     """Clean, as a fenced block that its content cannot close."""
-    plain = re.sub(r"[^\S\n]*\n", "\n", clean(text)).strip("\n")
+    plain = "\n".join(one.rstrip() for one in clean(text).split("\n")).strip("\n")
     longest = max((len(run) for run in re.findall(r"`+", plain)), default=0)
     mark = "`" * max(3, longest + 1)
     return f"{mark}{info}\n{plain}\n{mark}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from typing import Any
 
 import pytest
@@ -166,6 +167,30 @@ def test_a_launch_writes_through_a_table_of_pointers() -> None:
     table = ConstantBuffer(data="00" * 32, relocations=(Relocation(at=0, buffer=1),))
     p = plan(launch(3), outputs=(view(1),), buffers=(*BUFFERS[:3], table))
     assert writers(p) == (Writer.LAUNCH,)
+
+
+def test_locations_end_with_their_own_parenthesis() -> None:
+    text = 'a   loc(callsite("x(\\")"(#loc1) at (fused[#loc2, (#loc3)]))) b "loc(" c alloc(d) e loc(#loc4'
+    assert without_locations(text) == 'a b "loc(" c alloc(d) e loc(#loc4'
+
+
+@pytest.mark.parametrize(
+    "piece", [" ", "loc(", '"', '\\"', 'loc(\\"', 'loc("', "loc(()", "loc()", "(", "\n", "#loc ", "#loc1 =\n", "\\"]
+)
+@pytest.mark.parametrize("before", ["", "loc(", 'loc("'])
+def test_forged_text_is_read_in_linear_time(before: str, piece: str) -> None:
+    """Four times the text takes some four times as long, where a quadratic pattern takes sixteen times."""
+
+    def seconds(n: int) -> float:
+        text = before + piece * (n // len(piece))
+        took = []
+        for _ in range(2):
+            begin = time.process_time()
+            without_locations(text)
+            took.append(time.process_time() - begin)
+        return min(took)
+
+    assert seconds(400_000) < 9 * seconds(100_000) + 0.2
 
 
 def test_damaged_plans_are_refused_or_valid() -> None:

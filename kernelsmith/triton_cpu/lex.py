@@ -16,11 +16,11 @@ MAX_TEXT = 8 << 20
 _PATTERN = re.compile(
     r"""(?P<skip>[ \t\r]+|//[^\n]*)
   | (?P<newline>\n)
-  | (?P<string>"(?:[^"\\\n]|\\.)*")
+  | (?P<string>"(?:[^"\\\n]|\\.)*+")
   | (?P<value>%[\w$.\-]+(?:\#\d+)?)
   | (?P<alias>\#[\w$.]*)
   | (?P<block>\^[\w$.\-]+)
-  | (?P<symbol>@(?:[\w$.\-]+|"(?:[^"\\\n]|\\.)*"))
+  | (?P<symbol>@(?:[\w$.\-]+|"(?:[^"\\\n]|\\.)*+"))
   | (?P<type>![\w$.]+)
   | (?P<dims>tensor<(?:\d+x)*)
   | (?P<arrow>->)
