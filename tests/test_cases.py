@@ -68,6 +68,7 @@ EXPECTED = {
     "r25_input_mutation": rejected(Outcome.MUTATED_INPUT, Outcome.WRONG_VALUES),
     "r26_patch_compare": rejected(Outcome.WRONG_VALUES, Outcome.SANDBOX_VIOLATION, Outcome.REJECTED),
     "r28_stale_workspace": rejected(Outcome.WRONG_VALUES, Outcome.NOT_IN_PLAN),
+    "r29_cache_by_identity": rejected(Outcome.WRONG_VALUES),
 }
 
 

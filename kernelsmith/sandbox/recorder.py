@@ -20,7 +20,7 @@ import triton
 
 from kernelsmith.model import Outcome
 from kernelsmith.plan import LaunchPlan
-from kernelsmith.sandbox.arguments import ALIGNMENT
+from kernelsmith.sandbox.arguments import ALIGNMENT, Arguments
 from kernelsmith.sandbox.aten_table import AtenRecorder
 from kernelsmith.sandbox.autotune_hook import Tuning
 from kernelsmith.sandbox.faults import failed
@@ -79,6 +79,8 @@ class Session:
         self._entry = ""
         self._host: _Host | None = None
         self._last: tuple[list[object], dict[str, object]] = ([], {})
+        self._given: tuple[Arguments, Arena] | None = None
+        self._bases: list[torch.Tensor] = []
         self._state: list[bytes] = []
         self._hook.install()
         self._tuning.install()
@@ -139,8 +141,7 @@ class Session:
         if self._host is None:
             raise ValueError("no module is loaded")
         self._tuning.choose(call.choices)
-        bases = [region_bytes(arenas[0], region) for region in call.arguments.regions]
-        self._last = python_arguments(call.arguments, bases)
+        bases = self._arguments(call.arguments, arenas[0])
         recording = Recording([base.untyped_storage() for base in bases], str(self._file))
         launches: list[Launched] = []
         if call.record:
@@ -162,6 +163,18 @@ class Session:
         written, _ = write_outputs(outputs, arenas[1])
         used = self._tuning.used()
         return Called(plan=plan, launches=tuple(launches), structure=structure, outputs=written, choices=used)
+
+    def _arguments(self, arguments: Arguments, arena: Arena) -> list[torch.Tensor]:
+        """Make them the arguments of the next call; returns their regions.
+
+        Arguments that lie where the last ones lay are the same objects, as in a program that refills its buffers: an
+        answer kept by the identity of a tensor is then a wrong one, for the judge has written other contents.
+        """
+        if self._given != (arguments, arena):
+            self._bases = [region_bytes(arena, region) for region in arguments.regions]
+            self._last = python_arguments(arguments, self._bases)
+            self._given = arguments, arena
+        return self._bases
 
     def _run(self, observe: Observer, mode: AbstractContextManager[object] | None = None) -> object:
         assert self._host is not None
@@ -210,11 +223,12 @@ def _outputs(result: object) -> tuple[Structure, list[torch.Tensor] | Failed]:
         items = result
     tensors: list[torch.Tensor] = []
     for item in items:
-        if type(item) is torch.Tensor or type(item) is torch.nn.Parameter:
+        if type(item) is torch.Tensor and not item.requires_grad:
             tensors.append(item)
             continue
-        lazy = "; return a plain torch.Tensor" if isinstance(item, torch.Tensor) else ""
-        what = f"the host function returns {_article(type(item).__name__)} where a tensor is expected{lazy}"
+        name = "tensor that requires grad" if type(item) is torch.Tensor else type(item).__name__
+        lazy = "; that is not a plain torch.Tensor, return one" if isinstance(item, torch.Tensor) else ""
+        what = f"the host function returns {_article(name)} where a tensor is expected{lazy}"
         return structure, Failed(outcome=Outcome.WRONG_DTYPE, message=what)
     return structure, tensors
 

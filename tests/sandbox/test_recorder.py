@@ -19,8 +19,9 @@ from kernelsmith.plan import (
     Writer,
     writers,
 )
-from kernelsmith.sandbox.messages import Called, Choice, Failed, Repeat, Repeated, Structure
-from tests.sandbox.players import SCALE, Candidate, Packed, kinds, loaded
+from kernelsmith.sandbox.arguments import ListValue
+from kernelsmith.sandbox.messages import Call, Called, Choice, Failed, Repeat, Repeated, Structure
+from tests.sandbox.players import SCALE, Candidate, Packed, kinds, loaded, read_outputs
 
 # ---------------------------------------------------------------- plans
 
@@ -328,6 +329,33 @@ def test_a_class_is_constructed_under_the_seed_and_its_parameters_are_state(cand
     assert state.nbytes == 40
     arena = candidate.state(plan)
     assert bytes(arena.buffer[:40]) == weight.numpy().tobytes()
+
+
+BY_IDENTITY = """
+kept = []
+def op(x, parts):
+    if not any(x is a and parts is b and parts[0] is c for a, b, c, _ in kept):
+        kept[:] = [(x, parts, parts[0], scaled(x, torch.empty_like(x), 2.0))]
+    return kept[0][3]
+"""
+
+
+def test_arguments_in_the_same_place_are_the_same_objects(candidate: Candidate) -> None:
+    """So an answer that is kept by the identity of its arguments is seen to be a stale one."""
+    loaded(candidate, SCALE + BY_IDENTITY)
+
+    def answer(packed: Packed) -> list[float]:
+        values = packed.arguments.positional
+        both = packed.arguments.model_copy(update={"positional": (values[0], ListValue(items=values[:1]))})
+        reply = candidate.ask(Call(arguments=both), (packed.arena.fd, candidate.out.fd))
+        assert isinstance(reply, Called), reply
+        return read_outputs(candidate.out, reply.outputs)[0].tolist()
+
+    packed = Packed((torch.ones(2),))
+    assert answer(packed) == [2.0, 2.0]
+    packed.arena.buffer[:8] = torch.tensor([3.0, 4.0]).numpy().tobytes()
+    assert answer(packed) == [2.0, 2.0]
+    assert answer(Packed((torch.tensor([3.0, 4.0]),))) == [6.0, 8.0]
 
 
 def test_an_output_kept_from_the_last_call_changes_the_plan(candidate: Candidate) -> None:

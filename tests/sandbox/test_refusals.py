@@ -62,6 +62,8 @@ def op(x):
     ("value", "says"),
     [
         ("x.as_subclass(type('Lazy', (torch.Tensor,), {}))", "returns a Lazy"),
+        ("torch.nn.Parameter(x)", "returns a Parameter where a tensor is expected; that is not a plain torch.Tensor"),
+        ("x.clone().requires_grad_()", "returns a tensor that requires grad"),
         ("{'y': x}", "returns a dict"),
         ("(x, 1.0)", "returns a float"),
     ],
