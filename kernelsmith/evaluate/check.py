@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from kernelsmith.evaluate import transport
-from kernelsmith.evaluate.compare import Finding, compare, untouched
+from kernelsmith.evaluate.compare import Finding, compare, held_otherwise, untouched
 from kernelsmith.evaluate.inputs import CallInputs, Case, changeable
 from kernelsmith.evaluate.properties import violated
 from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
@@ -252,7 +252,8 @@ class Checker:
     ) -> Called:
         known = self.altered(case, content) if altered else self.known(case, content)
         called, returned, after = self._called(known.inputs, known.returned, choices, record=record)
-        finding = self.judged(known, returned, after)
+        finding = held_otherwise(known.truth, called.structure.kind, len(returned))
+        finding = finding or self.judged(known, returned, after)
         if finding is not None and altered:
             finding = replace(finding, message=f"called again on nearly the same contents: {finding.message}")
         if finding is not None:

@@ -56,14 +56,32 @@ def compare(
     return None
 
 
+def held_otherwise(truth: Truth, kind: str, count: int) -> Finding | None:
+    """Whether an answer of `count` tensors is a tensor where the reference gives a tuple, or the other way round.
+
+    `kind` is `Structure.kind`. A tuple and a list are the same. Another number of tensors is not judged here: either
+    `compare` says that it is wrong, or mutated arguments were left out.
+    """
+    returned = sum(e.returned is not None for e in truth.outputs)
+    kinds = ("tensor",) if truth.single else ("tuple", "list") if returned else ("none",)
+    if kind in kinds or count != returned:
+        return None
+    wanted = "a tensor" if truth.single else f"a tuple of {_tensors(returned)}" if returned else "nothing"
+    got = "a tensor" if kind == "tensor" else f"a {kind} of {_tensors(count)}"
+    return Finding(Outcome.WRONG_SHAPE, f"returned {got}, the reference returns {wanted}")
+
+
+def _tensors(count: int) -> str:
+    return f"{count} tensor" if count == 1 else f"{count} tensors"
+
+
 def _paired(
     truth: Truth, outputs: Sequence[torch.Tensor], inputs: CallInputs, after: Sequence[torch.Tensor] | None
 ) -> list[tuple[Expected, torch.Tensor]] | Finding:
     returned = [e for e in truth.outputs if e.returned is not None]
     owed = [e for e in returned if e.mutated is None]
     if len(outputs) not in (len(returned), len(owed)):
-        wanted = "tensor" if len(returned) == 1 else "tensors"
-        message = f"returned {len(outputs)} tensors, the reference returns {len(returned)} {wanted}"
+        message = f"returned {_tensors(len(outputs))}, the reference returns {_tensors(len(returned))}"
         return Finding(Outcome.WRONG_SHAPE, message)
     given, pairs = iter(outputs), list[tuple[Expected, torch.Tensor]]()
     for expected in truth.outputs:

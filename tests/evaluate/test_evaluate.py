@@ -104,6 +104,11 @@ FAULTY = {
         "float64",
     ),
     "other shape": (RIGHT + HOST.replace("return z", "return z[:-1]"), Outcome.WRONG_SHAPE, "shape"),
+    "other structure": (
+        RIGHT + HOST.replace("return z", "return [z]"),
+        Outcome.WRONG_SHAPE,
+        "returned a list of 1 tensor, the reference returns a tensor",
+    ),
     "returns nothing": (RIGHT + HOST.replace("return z", "return None"), Outcome.WRONG_SHAPE, "returned 0"),
     "writes its input": (
         RIGHT.replace("tl.store(z + offsets,", "tl.store(x + offsets, a * 2, mask=mask)\n    tl.store(z + offsets,")

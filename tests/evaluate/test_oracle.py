@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from kernelsmith.errors import OperatorError
-from kernelsmith.evaluate.compare import Finding, compare, untouched
+from kernelsmith.evaluate.compare import Finding, compare, held_otherwise, untouched
 from kernelsmith.evaluate.explore import cases, workload_cases
 from kernelsmith.evaluate.inputs import CallInputs, Case, materialise
 from kernelsmith.evaluate.oracle import truth
@@ -216,6 +216,21 @@ def test_the_contract_on_type_dtype_shape_and_strides(tmp_path: Path) -> None:
     assert outcome(lambda y: y[:, :-1]) is Outcome.WRONG_SHAPE
     assert outcome(lambda y: y.t().contiguous().t()) is Outcome.WRONG_SHAPE
     assert outcome(lambda y: (y, y)) is Outcome.WRONG_SHAPE
+
+
+def test_a_tuple_is_no_tensor_but_may_be_a_list(tmp_path: Path) -> None:
+    def says(body: str, kind: str, count: int) -> str | None:
+        op = made(tmp_path, SUM.replace("workloads", "mutates='x', workloads").format(body))
+        found = held_otherwise(truth(op, at(op), draws=1), kind, count)
+        return found.message if found else None
+
+    assert says("x * 2", "tensor", 1) is None
+    assert says("x * 2", "list", 1) == "returned a list of 1 tensor, the reference returns a tensor"
+    assert says("(x * 2,)", "tensor", 1) == "returned a tensor, the reference returns a tuple of 1 tensor"
+    assert says("(x * 2, x + 1)", "list", 2) is None
+    assert says("x.mul_(2)", "none", 0) is None
+    assert says("(x.mul_(2), None)[1]", "none", 0) is None
+    assert says("(x.mul_(2), None)[1]", "tuple", 0) == "returned a tuple of 0 tensors, the reference returns nothing"
 
 
 def test_a_mismatch_names_the_worst_element(tmp_path: Path) -> None:
