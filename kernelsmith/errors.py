@@ -38,6 +38,11 @@ class OperatorError(UsageError):
         self.line = line
 
 
+USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt)
+"""What the user's own code may raise: it runs on threads of the judge, where no signal raises a KeyboardInterrupt, and
+must not end them."""
+
+
 class ProviderError(KernelsmithError):
     """A proposer failed in a way that trying again at once will not mend.
 

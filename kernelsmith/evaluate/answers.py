@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from kernelsmith.errors import OperatorError
+from kernelsmith.errors import USER_ERRORS, OperatorError
 from kernelsmith.evaluate.inputs import CallInputs
 from kernelsmith.operators.loaded import LoadedOperator
-from kernelsmith.operators.native import placed
+from kernelsmith.operators.native import RETURN_IT, placed
 from kernelsmith.operators.seeded import seeded
 
 RANDOM_STATE = 20
@@ -70,16 +70,14 @@ def run(
     with seeded(state):
         try:
             result = reference(*inputs.rebuilt(tensors))
-        except Exception as error:
+        except USER_ERRORS as error:
             doing = f"the reference raised at {inputs.case.where().describe()}: "
             hint = "if such inputs are not legal, say so: Dim ranges, where=, values=, low= and high="
             raise placed(error, Path(op.info.path), doing, hint) from error
-    returned = [result] if isinstance(result, torch.Tensor) else [] if result is None else list(result)
+    returned = list(result) if isinstance(result, tuple | list) else [] if result is None else [result]
     if not all(isinstance(r, torch.Tensor) for r in returned):
         kinds = ", ".join(type(r).__name__ for r in returned)
-        raise OperatorError(
-            f"the reference returned ({kinds})", "return a tensor or a tuple of tensors", file=op.info.path
-        )
+        raise OperatorError(f"the reference returned ({kinds})", RETURN_IT, file=op.info.path)
     mutated = [tensors[n] for n in mutated_buffers(op, inputs)]
     return Answer([r.detach() for r in returned], mutated, isinstance(result, torch.Tensor))
 

@@ -92,7 +92,7 @@ class Baselines:
             with torch.no_grad():
                 for _ in range(WARM_UP_CALLS):
                     call(*workload.inputs[0].arguments())
-        except Exception as error:  # noqa: BLE001 - the user's own code or the compiler: told, not hidden
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's own code or the compiler: told, not hidden
             first = str(error).splitlines()[0] if str(error) else ""
             return Built(available=False, reason=f"{question.baseline}: {type(error).__name__}: {first}")
         workload.calls[question.baseline] = call
@@ -151,7 +151,7 @@ def serve(channel: Channel) -> None:
                 reply = Trouble(message="no operator is open")
             else:
                 reply = baselines.answer(question)
-        except Exception as error:  # noqa: BLE001 - everything the user's code raises goes back as words
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - everything the user's code raises goes back as words
             reply = Trouble(message=f"{type(error).__name__}: {error}")
         channel.send(reply.model_dump_json().encode())
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
-from kernelsmith.errors import OperatorError
+from kernelsmith.errors import USER_ERRORS, OperatorError
 from kernelsmith.evaluate.answers import RANDOM_STATE, Answer, in_double, is_floating, run
 from kernelsmith.evaluate.inputs import CallInputs
 from kernelsmith.operators.loaded import LoadedOperator
+from kernelsmith.operators.native import placed
 
 NARROW = 4.0
 """Multiple of the measured movement: at 4x, 8 draws pass honest bf16 attention and see one key of 16,253 dropped."""
@@ -215,6 +217,10 @@ def tolerance(name: str, dtype: torch.dtype) -> tuple[float, float]:
 def user_bounds(op: LoadedOperator, inputs: CallInputs, count: int) -> list[torch.Tensor | None]:
     if op.bound is None:
         return [None] * count
-    given = op.bound(*inputs.arguments())
+    try:
+        given = op.bound(*inputs.arguments())
+    except USER_ERRORS as error:
+        hint = "it takes the reference's arguments and returns a bound per output"
+        raise placed(error, Path(op.info.path), "bound= raised ", hint) from error
     found = list(given) if isinstance(given, tuple | list) else [given]
     return [*found, *([None] * count)][:count]

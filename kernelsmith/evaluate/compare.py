@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from kernelsmith.errors import OperatorError
+from kernelsmith.errors import USER_ERRORS, OperatorError
 from kernelsmith.evaluate.inputs import CallInputs, TensorValue
 from kernelsmith.evaluate.oracle import Expected, Truth
 from kernelsmith.model import Mismatch, Outcome
@@ -140,7 +140,7 @@ def _own_check(
         reason = "the operator's check says no"
     except AssertionError as error:
         right, reason = False, f"the operator's check says: {error}"
-    except Exception as error:
+    except USER_ERRORS as error:
         message = f"check= raised {type(error).__name__}: {error}"
         raise OperatorError(message, "it should return True or False", file=op.info.path) from error
     return None if right else Finding(Outcome.WRONG_VALUES, reason)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
+from kernelsmith.errors import USER_ERRORS
 from kernelsmith.evaluate.contents import TensorRequest, Values
 from kernelsmith.evaluate.inputs import Case, materialise
 from kernelsmith.model import Level, Scalar
@@ -91,7 +92,7 @@ def _finite(op: LoadedOperator, kind: Values) -> bool:
     """Whether the reference gives finite numbers on contents of this kind."""
     try:
         answer = op.reference(*materialise(op, Case(values=kind), 0).arguments())
-    except (RuntimeError, ValueError, AssertionError, IndexError):
+    except USER_ERRORS:  # whether it is legal at all is for the truth to say
         return False
     answers = (answer,) if isinstance(answer, torch.Tensor) else answer
     return all(bool(a.isfinite().all()) for a in answers)

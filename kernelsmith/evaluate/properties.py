@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from kernelsmith.errors import OperatorError
+from kernelsmith.errors import USER_ERRORS, OperatorError
 from kernelsmith.evaluate.compare import Finding
 from kernelsmith.evaluate.inputs import CallInputs, ListValue, ScalarValue, TensorValue, Value, lay_out
 from kernelsmith.evaluate.session import CandidateFailure
@@ -49,7 +49,7 @@ def violated(op: LoadedOperator, inputs: CallInputs, answer: Answerer) -> Findin
         raise
     except AssertionError as error:
         holds, reason = False, f"the operator's properties do not hold: {error}"
-    except Exception as error:
+    except USER_ERRORS as error:
         message = f"properties= raised {type(error).__name__}: {error}"
         raise OperatorError(message, "it should return True or False", file=op.info.path) from error
     return None if holds else Finding(Outcome.WRONG_VALUES, reason)

@@ -19,10 +19,10 @@ from typing import Any
 
 import torch
 
-from kernelsmith.errors import OperatorError
+from kernelsmith.errors import USER_ERRORS, OperatorError
 from kernelsmith.model import ArgumentInfo, OperatorInfo, Scalar, Workload, digest
 from kernelsmith.operators.loaded import LoadedOperator
-from kernelsmith.operators.native import execute, placed
+from kernelsmith.operators.native import RETURN_IT, execute, placed
 from kernelsmith.operators.seeded import seeded
 from kernelsmith.operators.trace import Trace, traced
 
@@ -52,7 +52,7 @@ class Problem:
     def _guarded(self, doing: str, function: Any) -> list[Any]:
         try:
             return list(function())
-        except Exception as error:
+        except USER_ERRORS as error:
             raise placed(error, self.path, doing) from error
 
     @cached_property
@@ -62,7 +62,7 @@ class Problem:
         with seeded(self.model_seed):
             try:
                 made = self.module.Model(*arguments)
-            except Exception as error:
+            except USER_ERRORS as error:
                 raise placed(error, self.path, "Model(*get_init_inputs()) raised ") from error
         if not isinstance(made, torch.nn.Module):
             raise OperatorError("Model is not a torch.nn.Module", file=str(self.path))
@@ -106,7 +106,7 @@ class Problem:
         try:
             with torch.device("meta"):
                 return list(self.module.get_inputs())
-        except Exception:  # noqa: BLE001  # not every file can: draw real inputs then, with real errors
+        except USER_ERRORS:  # not every file can: draw real inputs then, with real errors
             return self.inputs(TRACE_SEED)
 
     def nbytes(self) -> int:
@@ -125,7 +125,7 @@ class Problem:
 
         try:
             return traced((on_meta, self._sketch), (self.call, lambda: self.inputs(TRACE_SEED)))
-        except Exception as error:
+        except USER_ERRORS as error:
             raise placed(error, self.path, "the reference raised ") from error
 
     def arguments(self) -> tuple[ArgumentInfo, ...]:
@@ -160,6 +160,8 @@ def read(
         problem, notes = _shrunk(path, text, changed, model_seed, max_bytes)
     source = _replaced(text, changed)
     trace = problem.trace()
+    if not trace.returns:
+        raise OperatorError("Model.forward returns nothing", RETURN_IT, file=str(path))
     info = OperatorInfo(
         name=ENTRY,
         kind="kernelbench",

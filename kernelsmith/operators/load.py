@@ -23,6 +23,15 @@ def load(ref: OperatorRef, *, model_seed: int = 0) -> LoadedOperator:
     Raises:
         OperatorError: with file and line, for everything that is wrong with the file.
     """
+    try:
+        return _load(ref, model_seed)
+    except RecursionError as error:
+        raise OperatorError("nested too deeply for Python", "split long expressions up", file=ref.path) from error
+    except (SystemExit, KeyboardInterrupt) as error:  # of a function in a declaration, such as where=
+        raise native.placed(error, Path(ref.path)) from error
+
+
+def _load(ref: OperatorRef, model_seed: int) -> LoadedOperator:
     path = Path(ref.path)
     text = native.read_source(path)
     code = native.compiled(text, path)

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from kernelsmith.errors import OperatorError
+from kernelsmith.errors import USER_ERRORS, OperatorError
 from kernelsmith.model import ArgumentInfo, DimInfo, OperatorInfo, Scalar, Workload, digest
 from kernelsmith.operators.declare import Operator, ScalarSpec, TensorSpec, WorkloadSpec
 from kernelsmith.operators.expressions import Dim, Expression
@@ -27,16 +27,19 @@ from kernelsmith.operators.trace import Trace, example, traced
 
 MAX_DTYPE_SETS = 64
 """More combinations than this are cut, the first alternatives first."""
+RETURN_IT = "return a tensor or a tuple of tensors"
 RUN_IT = "mend the file: it runs as a plain Python module, in the environment that kernelsmith is installed in"
 
 
 def read_source(path: Path) -> str:
     """Text of an operator file; OperatorError where there is none."""
     try:
-        return path.read_text(encoding="utf-8")
+        if path.exists() and not path.is_file():
+            raise OperatorError(f"cannot read {path}: not a regular file", "an operator file is Python text in UTF-8")
+        return path.read_text(encoding="utf-8-sig")  # editors may put a byte order mark first
     except FileNotFoundError:
         raise OperatorError(f"no such operator file: {path}", "check the path; examples/ has working ones") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, RuntimeError, UnicodeDecodeError) as error:  # RuntimeError: a loop of links, before Python 3.13
         raise OperatorError(f"cannot read {path}: {error}", "an operator file is Python text in UTF-8") from None
 
 
@@ -48,22 +51,24 @@ def execute(source: CodeType, path: Path, text: str) -> ModuleType:
     sys.modules[module.__name__] = module  # dynamo looks a function's module up by name
     try:
         exec(source, module.__dict__)  # the user's own file
-    except Exception as error:
+    except USER_ERRORS as error:
         raise placed(error, path) from error
     return module
 
 
 def compiled(text: str, path: Path) -> CodeType:
-    """The file's code object; a syntax error is an OperatorError."""
+    """The file's code object; a syntax error is an OperatorError, nesting beyond measure a RecursionError."""
     try:
         return compile(text, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
         raise OperatorError(f"syntax error: {error.msg}", RUN_IT, file=str(path), line=error.lineno) from None
     except ValueError as error:
         raise OperatorError(f"not Python text: {error}", RUN_IT, file=str(path)) from None
+    except MemoryError as error:  # the parser's word for too many levels
+        raise RecursionError(f"{path} is nested too deeply for the parser") from error
 
 
-def placed(error: Exception, path: Path, doing: str = "", hint: str = RUN_IT) -> OperatorError:
+def placed(error: BaseException, path: Path, doing: str = "", hint: str = RUN_IT) -> OperatorError:
     """`error` as an OperatorError at the innermost line of `path` that was running."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = lines[-1] if lines else None
@@ -125,6 +130,8 @@ class _Reading:
         workloads = tuple(self._workload(made, w) for w in self.declared.workloads)
         info = made.info.model_copy(update={"workloads": workloads})
         trace = self._trace(made, workloads)
+        if not trace.returns and not self.declared.mutates:
+            raise self.error("the reference returns nothing", RETURN_IT + ', or say what it changes: mutates="x"')
         return replace(made, info=info.model_copy(update={"ops": trace.names}), calls=trace.calls)
 
     def _trace(self, op: LoadedOperator, workloads: Sequence[Workload]) -> Trace:
@@ -139,7 +146,7 @@ class _Reading:
                 (op.reference, lambda: example_arguments(op, smallest, "meta")),
                 (op.reference, lambda: example_arguments(op, smallest, "cpu")),
             )
-        except Exception as error:
+        except USER_ERRORS as error:
             hint = "call it on such inputs; if they are not legal, say so: Dim ranges, where=, values=, low= and high="
             raise placed(error, self.path, f"the reference raised at {smallest.label}: ", hint) from error
 

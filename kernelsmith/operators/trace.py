@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelsmith.errors import USER_ERRORS
 from kernelsmith.operators.seeded import seeded
 
 
@@ -20,6 +21,8 @@ class Trace:
     """Such as `aten._softmax`, in order of first use."""
     calls: int
     """How many; thousands mean a Python loop over a dim."""
+    returns: bool
+    """Whether it returned anything."""
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -54,7 +57,7 @@ def traced(cheap: Attempt, real: Attempt) -> Trace:
     """
     try:
         return _record(*cheap)
-    except Exception:  # noqa: BLE001  # whatever is wrong shows again on real tensors, with a better message
+    except USER_ERRORS:  # whatever is wrong shows again on real tensors, with a better message
         return _record(*real)
 
 
@@ -62,8 +65,8 @@ def _record(function: Callable[..., Any], arguments: Callable[[], Sequence[Any]]
     made = arguments()
     recorder = _Recorder()
     with seeded(0), recorder:
-        function(*made)
-    return Trace(tuple(recorder.names), recorder.calls)
+        result = function(*made)
+    return Trace(tuple(recorder.names), recorder.calls, result is not None)
 
 
 def example(shape: tuple[int, ...], dtype: str, device: str, low: float | None, high: float | None) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,13 @@ WRONG = {
     "relation of an unknown dim": (SOFTMAX.replace("x=tensor", "where=lambda Q: Q > 1, x=tensor"), "no dim named Q", 8),
     "mutates no argument": (SOFTMAX.replace("x=tensor", 'mutates="y", x=tensor'), "'y' is not a tensor argument", 8),
     "check that is no callable": (SOFTMAX.replace("x=tensor", "check=3, x=tensor"), "must be a callable", 8),
+    "ends the process": ("raise SystemExit(3)", "SystemExit: 3", 7),
+    "interrupts": ("\nraise KeyboardInterrupt", "KeyboardInterrupt", 8),
+    "reference that exits": (SOFTMAX.replace("return", "exit(1);"), "SystemExit: 1", 11),
+    "relation that exits": (SOFTMAX.replace("x=tensor", "where=lambda M: exit(1), x=tensor"), "SystemExit: 1", 8),
+    "returns nothing": (SOFTMAX.replace("return ", ""), "the reference returns nothing", 8),
+    "nested too deeply": ("a = " + "-" * 20_000 + "1", "nested too deeply", None),
+    "too long a sum": ("a = 1" + " + 1" * 20_000, "nested too deeply", None),
     "same as nothing": (SOFTMAX.replace("FLOATS", '"same as q"'), "leads to no tensor", 8),
     "same as itself": (SOFTMAX.replace("FLOATS", '"same as x"'), "leads to no tensor", 8),
 }  # fmt: skip
@@ -143,6 +151,19 @@ def test_missing_file_and_wrong_options(tmp_path: Path) -> None:
     path = write(tmp_path, SOFTMAX)
     with pytest.raises(OperatorError, match="--set M is for KernelBench"):
         load(OperatorRef(path=str(path), overrides={"M": 1}))
+
+
+def test_what_an_editor_puts_first_is_no_part_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path, SOFTMAX, head="\ufeff" + HEAD)
+    assert load(OperatorRef(path=str(path))).info.source == HEAD + SOFTMAX
+
+
+def test_what_is_no_file_is_said_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
+    for path in (tmp_path, tmp_path / "pipe.py", tmp_path / "loop.py"):
+        with pytest.raises(OperatorError, match="cannot read"):
+            load(OperatorRef(path=str(path)))
 
 
 def test_a_declared_operator_is_still_the_function(tmp_path: Path) -> None:
