@@ -20,6 +20,14 @@ _MESSAGE_CHARS = 4000
 
 def failed(error: BaseException, source_file: str, doing: str) -> Failed:
     """`doing` says what was tried, for example `calling softmax`; `source_file` is the candidate's."""
+    try:
+        return _told(error, source_file, doing)
+    except BaseException:  # noqa: BLE001 - an exception is the candidate's code as well: its __str__ runs here
+        message = f"{doing}: it raised an exception that raises another one when it is shown"
+        return Failed(outcome=Outcome.RUNTIME_ERROR, message=message)
+
+
+def _told(error: BaseException, source_file: str, doing: str) -> Failed:
     outcome, what = _classify(error)
     line = _line(error, source_file)
     place = f" (line {line})" if line else ""

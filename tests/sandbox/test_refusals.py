@@ -81,6 +81,18 @@ def test_only_plain_tensors_are_returned(candidate: Candidate, value: str, says:
         ("def op(x):\n    raise SystemExit(3)\n", Outcome.RUNTIME_ERROR, "ends the process", 12),
         ("def op(x):\n    raise KeyboardInterrupt\n", Outcome.RUNTIME_ERROR, "KeyboardInterrupt", 12),
         ("def op(x):\n    return op(x)\n", Outcome.RUNTIME_ERROR, "RecursionError", 12),
+        (
+            "class Odd(Exception):\n    def __str__(self):\n        raise SystemExit\ndef op(x):\n    raise Odd\n",
+            Outcome.RUNTIME_ERROR,
+            "raises another one when it is shown",
+            None,
+        ),
+        (
+            "def op(x):\n    raise SyntaxError('odd', ('f', 'no number', 1, ''))\n",
+            Outcome.RUNTIME_ERROR,
+            "when it is shown",
+            None,
+        ),
         ("def op(x, y):\n    return x\n", Outcome.RUNTIME_ERROR, "missing 1 required", None),
     ],
 )
