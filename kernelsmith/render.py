@@ -142,7 +142,9 @@ def timing_lines(timings: Iterable[Timing]) -> list[str]:
 
 def kernel_lines(report: KernelReport) -> list[str]:
     """A verdict for a person."""
-    lines = [f"{report.kernel}: {report.outcome.value}" + (f" at {report.stage.value}" if report.message else "")]
+    lines = [
+        f"{line(report.kernel, 300)}: {report.outcome.value}" + (f" at {report.stage.value}" if report.message else "")
+    ]
     if report.message:
         lines += ["  " + text for text in clean(report.message).splitlines()]
     if report.where:

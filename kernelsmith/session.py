@@ -118,7 +118,11 @@ def read_text(path: Path, what: str) -> str:
     import sys
 
     try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        if str(path) == "-":
+            return sys.stdin.read().removeprefix("\ufeff")
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{what} {path}: not a regular file", "give the path of a text file, or - for a pipe")
+        return path.read_text(encoding="utf-8-sig")  # editors may put a byte order mark first
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise UsageError(f"{what} {path}: {reason}", "give the path of a readable text file") from error

@@ -34,6 +34,8 @@ class Cli:
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]) -> None:
         self.folder, self.patch, self.capture = folder, patch, capture
         (folder / "op.py").write_text("def op(x): ...\n")
+        os.mkfifo(folder / "pipe")
+        (folder / "loop").symlink_to("loop")
         patch.chdir(folder)
         patch.setattr(session, "executor_for", fake_executor)
 
@@ -125,6 +127,11 @@ def test_tune_without_a_faster_kernel_is_1(cli: Cli) -> None:
         (["tune", "--resume", "nothing"], "no store"),
         (["tune", "op.py", "--resume", "x"], "--resume"),
         (["check", "none.py", "--op", "op.py"], "none.py"),
+        (["check", ".", "--op", "op.py"], "kernel .: not a regular file"),
+        (["check", "pipe", "--op", "op.py"], "kernel pipe: not a regular file"),
+        (["check", "loop", "--op", "op.py"], "kernel loop: Too many levels of symbolic links"),
+        (["check", "op.py", "--op", "pipe"], "operator file pipe: not a regular file"),
+        (["check", "op.py", "--op", "loop"], "operator file loop: no such file"),
         (["check", "op.py", "--op", "op.py", "--set", "nonsense"], "nonsense"),
         (["check", "op.py", "--op", "op.py", "--max-bytes", "lots"], "lots"),
         (["batch", "none.toml"], "none.toml"),
@@ -283,6 +290,12 @@ def test_a_verdict_on_a_target_of_ones_own_is_reproduced_with_its_folder(cli: Cl
         words = shlex.split(again)
         assert words[words.index("--targets") + 1] == str(mine)
         assert cli(*words[1:]).returncode == 1, "it is a command that runs"
+
+
+def test_a_byte_order_mark_is_no_part_of_a_kernel(cli: Cli) -> None:
+    cli.kernel("faster 1.1", "plain.py")
+    (cli.folder / "marked.py").write_bytes(b"\xef\xbb\xbf" + (cli.folder / "plain.py").read_bytes())
+    assert session.read_text(cli.folder / "marked.py", "kernel") == (cli.folder / "plain.py").read_text()
 
 
 def test_check_json_has_the_documented_keys(cli: Cli) -> None:

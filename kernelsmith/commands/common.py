@@ -40,7 +40,8 @@ def operator_ref(path: Path, overrides: Sequence[str] | None, max_bytes: str | N
     from kernelsmith.model import OperatorRef
 
     if not path.is_file():
-        raise UsageError(f"operator file {path}: no such file", "give the path of an operator or KernelBench file")
+        reason = "not a regular file" if path.exists() else "no such file"
+        raise UsageError(f"operator file {path}: {reason}", "give the path of an operator or KernelBench file")
     return OperatorRef(
         path=str(path.resolve()),
         overrides=dict(_override(text) for text in overrides or ()),

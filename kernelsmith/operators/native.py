@@ -39,7 +39,7 @@ def read_source(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")  # editors may put a byte order mark first
     except FileNotFoundError:
         raise OperatorError(f"no such operator file: {path}", "check the path; examples/ has working ones") from None
-    except (OSError, RuntimeError, UnicodeDecodeError) as error:  # RuntimeError: a loop of links, before Python 3.13
+    except (OSError, UnicodeDecodeError) as error:
         raise OperatorError(f"cannot read {path}: {error}", "an operator file is Python text in UTF-8") from None
 
 
