@@ -67,6 +67,9 @@ FORBIDDEN_ATTRIBUTES = frozenset(
         "_C",
     }
 )
+FOREIGN_MODULES = frozenset({"sys", "os", "subprocess", "ctypes", "builtins", "importlib", "inspect", "_C"})
+"""What torch and triton have imported for themselves and so offer as attributes; no candidate needs it of them."""
+LIBRARIES = frozenset({"torch", "triton"})
 MAX_SOURCE_CHARS = 400_000
 
 
@@ -118,6 +121,8 @@ class _Rules(ast.NodeVisitor):
 
     def __init__(self) -> None:
         self.reason: str | None = None
+        self.libraries = set(LIBRARIES)
+        """Names that torch, triton or a part of them is bound to."""
 
     def object(self, node: ast.AST, reason: str) -> None:
         if self.reason is None:
@@ -133,6 +138,8 @@ class _Rules(ast.NodeVisitor):
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
             self.module(node, alias.name)
+            if alias.name.split(".")[0] in LIBRARIES:
+                self.libraries.add(alias.asname or alias.name.split(".")[0])
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         if node.level:
@@ -140,21 +147,34 @@ class _Rules(ast.NodeVisitor):
         for alias in node.names:
             full = f"{node.module}.{alias.name}"
             self.module(node, full if full in FORBIDDEN_MODULES else node.module or "")
-            if alias.name in FORBIDDEN_ATTRIBUTES:
+            of_library = (node.module or "").split(".")[0] in LIBRARIES
+            if alias.name in FORBIDDEN_ATTRIBUTES or (of_library and alias.name in FOREIGN_MODULES):
                 self.object(node, f"import of {alias.name!r} is not allowed")
+            if of_library:
+                self.libraries.add(alias.asname or alias.name)
 
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS:
             self.object(node, f"call of {node.func.id}() is not allowed")
+        if isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) > 1:
+            of, name = node.args[:2]
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                self.attribute(node, of, name.value)
         self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        if node.attr in FORBIDDEN_ATTRIBUTES:
-            self.object(node, f"use of .{node.attr} is not allowed")
+        self.attribute(node, node.value, node.attr)
         dotted = _dotted(node)
         if dotted in FORBIDDEN_MODULES:
             self.object(node, f"use of {dotted} is not allowed")
         self.generic_visit(node)
+
+    def attribute(self, node: ast.AST, of: ast.expr, name: str) -> None:
+        if name in FORBIDDEN_ATTRIBUTES:
+            self.object(node, f"use of .{name} is not allowed")
+        root = _dotted(of)
+        if name in FOREIGN_MODULES and root is not None and root.split(".")[0] in self.libraries:
+            self.object(node, f"use of {root}.{name} is not allowed")
 
     def visit_Assign(self, node: ast.Assign) -> None:
         for target in node.targets:

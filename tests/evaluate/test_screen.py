@@ -39,6 +39,19 @@ def test_honest_module_is_left_alone():
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        'wide = getattr(torch, "float32")',
+        'half = getattr(torch, "float" + "16")',
+        "class Plan:\n    os = 3\nsize = Plan.os",
+        "from operator import add as sys\nsum_ = sys.__name__",
+    ],
+)
+def test_what_looks_like_it_is_left_alone(line):
+    assert screen(HONEST + line + "\n", entry="operator") is None
+
+
+@pytest.mark.parametrize(
     ("line", "words"),
     [
         ("import os", "import of 'os'"),
@@ -56,6 +69,13 @@ def test_honest_module_is_left_alone():
         ("x = (lambda: 0).__globals__", "__globals__"),
         ("y = ().__class__.__base__.__subclasses__()", "__subclasses__"),
         ("torch.ops.load_library('x')", "load_library"),
+        ("torch.os.system('ls')", "use of torch.os"),
+        ("R = getattr(torch, 'sys').modules", "use of torch.sys"),
+        ("import torch.nn.functional as F; F.os", "use of F.os"),
+        ("from torch import nn as layers; getattr(layers.init, 'sys', None)", "use of layers.init.sys"),
+        ("from triton import runtime; runtime.jit.os", "use of runtime.jit.os"),
+        ("from torch.utils import os", "import of 'os'"),
+        ("getattr(x, '__globals__')", "__globals__"),
         ("import triton.runtime.driver", "triton.runtime.driver"),
     ],
 )
