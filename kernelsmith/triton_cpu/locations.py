@@ -10,7 +10,8 @@ import re
 
 _DEFINITION = re.compile(r"^(#[\w$.]+) = loc\((.*)\)\s*$", re.MULTILINE)
 _REFERENCE = re.compile(r"#[\w$.]+")
-_FILE_LINE = re.compile(r'"((?:[^"\\\n]|\\.)*)":(\d+):\d+')
+_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)(?:":(\d+):\d+|"?)')
+"""A file with its line, or any other string: all are taken whole, so time is linear in a hostile text."""
 _MAX_DEPTH = 40
 
 
@@ -26,7 +27,7 @@ class Locations:
         return self._resolve(location, 0)
 
     def _resolve(self, location: str, depth: int) -> str | None:
-        direct = _FILE_LINE.findall(location)
+        direct = [(file, line) for file, line in _STRING.findall(location) if line]
         if direct:
             file, line = direct[-1]
             return f"{file}:{line}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
 from kernelsmith.triton_cpu.ir import Dense, Element, Module, Type, walk
 from kernelsmith.triton_cpu.isa import AVX2, AVX512
 from kernelsmith.triton_cpu.lex import MAX_TEXT
+from kernelsmith.triton_cpu.locations import Locations
 from kernelsmith.triton_cpu.parse import MAX_DEPTH, MAX_OPS, parse
 
 FOLDER = Path(__file__).parents[1] / "data" / "ttir"
@@ -199,3 +201,18 @@ def test_damaged_text_never_escapes_as_another_error() -> None:
         except (TtirError, UnsupportedConstruct):
             outcomes["refused"] += 1
     assert outcomes["refused"] > 100
+
+
+@pytest.mark.parametrize("piece", ['\\"', '"', '"a":1:', '"a\\'])
+def test_a_location_is_read_in_linear_time(piece: str) -> None:
+    """Four times the text takes some four times as long, where a quadratic pattern takes sixteen times."""
+
+    def seconds(n: int) -> float:
+        took = []
+        for _ in range(2):
+            begin = time.process_time()
+            assert Locations("").resolve(piece * n) is None
+            took.append(time.process_time() - begin)
+        return min(took)
+
+    assert seconds(200_000) < 9 * seconds(50_000) + 0.2
