@@ -43,6 +43,10 @@ ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), 
 """glibc: never give memory back, so that a call finds it mapped (as a GPU's caching allocator does)."""
 
 WARM_UP_CALLS = 3
+SMALL_BYTES = 4 << 20
+"""Inputs up to which a call on other contents comes first, untimed: emptying the caches also empties them of the
+interpreter, which no real program does between two calls and which a replay, having no Python, would be spared. At
+8x4096 bfloat16 a torch.compile call took 20 microseconds warm and 165 right after the caches were emptied."""
 
 
 @dataclass
@@ -108,17 +112,22 @@ class Baselines:
     def _clock(self, question: Clock) -> int:
         workload = self._workloads[question.workload]
         call = workload.calls[question.baseline]
-        arguments = workload.inputs[question.pool].arguments()
+        inputs = workload.inputs[question.pool]
+        arguments = inputs.arguments()
+        other = workload.inputs[(question.pool + 1) % len(workload.inputs)].arguments()
         self._empty_caches(question.flush_bytes)
         with torch.no_grad():
+            if inputs.nbytes <= SMALL_BYTES:
+                call(*other)
             begin = time.perf_counter_ns()
             call(*arguments)
             return max(1, time.perf_counter_ns() - begin)
 
     def _empty_caches(self, nbytes: int) -> None:
         """Write other memory through the caches, which also wakes torch's threads."""
+        nbytes = max(nbytes, 1 << 20)
         if self._flush is None or self._flush.numel() != nbytes:
-            self._flush = torch.empty(max(nbytes, 1 << 20), dtype=torch.uint8)
+            self._flush = torch.empty(nbytes, dtype=torch.uint8)
         self._flush.add_(1)
 
 
