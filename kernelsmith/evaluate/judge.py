@@ -58,7 +58,7 @@ class Judge:
             reply = self._work(request)
         except KernelsmithError as error:
             reply = broken(request.id, error)
-        except Exception as error:  # noqa: BLE001 - the edge of the process: an unexpected error is infrastructure
+        except BaseException as error:  # noqa: BLE001 - the edge of the process; an exit that escaped must not lose it
             traceback.print_exc()
             reply = _failed(request, error)
         try:
@@ -86,7 +86,7 @@ class Judge:
                 return Evaluated(id=request.id, evaluation=evaluate(request.job, self._room))
 
 
-def _failed(request: JudgeRequest, error: Exception) -> Broken:
+def _failed(request: JudgeRequest, error: BaseException) -> Broken:
     return broken(request.id, InfrastructureError(f"the judge failed: {type(error).__name__}: {error}"))
 
 
