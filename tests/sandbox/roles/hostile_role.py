@@ -10,6 +10,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -60,6 +61,15 @@ def network(order, channel):
     return results
 
 
+def _list_tmp():
+    """Names in /tmp beyond the way to what a child must read: this checkout or its environment may lie there."""
+    needed = [*sys.modules["kernelsmith"].__path__, sys.prefix, sys.base_prefix]
+    names = [name for name in os.listdir("/tmp") if not any(f"{path}/".startswith(f"/tmp/{name}/") for path in needed)]
+    if not names:
+        raise PermissionError("nothing to see")
+    return names
+
+
 def secrets(order, channel):
     results = {}
 
@@ -75,7 +85,7 @@ def secrets(order, channel):
     attempt(results, "through a hard link", link(os.link))
     attempt(results, "shadow", lambda: Path("/etc/shadow").read_text())
     attempt(results, "list the folder", lambda: os.listdir(os.path.dirname(order["secret"])))
-    attempt(results, "list /tmp", lambda: os.listdir("/tmp"))
+    attempt(results, "list /tmp", _list_tmp)
     for name in ("environ", "cmdline", "maps", "mem"):
         attempt(results, f"the judge's {name}", lambda name=name: read_some(f"/proc/{order['judge']}/{name}"))
     attempt(results, "root of the judge", lambda: os.listdir(f"/proc/{order['judge']}/root/etc"))
