@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import tempfile
@@ -190,3 +191,10 @@ def pid_behind(pidfd: int) -> int:
     """The process's number as seen here; its own namespace knows it as 1."""
     text = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
     return int(next(line.split()[1] for line in text.splitlines() if line.startswith("Pid:")))
+
+
+def ends_within(pidfd: int, seconds: float) -> bool:
+    """Whether the process is dead by then, awaited or not; a pidfd can be read from then on."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

@@ -21,7 +21,7 @@ from kernelsmith.errors import InfrastructureError, SandboxError
 from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.confine import Setup
 from kernelsmith.sandbox.limits import Ending, Exit, Layer, Layers, Limits
-from kernelsmith.sandbox.process import SPAWN_SECONDS, Wires, ZygoteProcess, pid_behind
+from kernelsmith.sandbox.process import SPAWN_SECONDS, Wires, ZygoteProcess, ends_within, pid_behind
 from kernelsmith.sandbox.protocol import Channel, Frame, PeerGoneError, ProtocolError
 from kernelsmith.sandbox.watch import Facts, Watched, Watcher
 
@@ -191,7 +191,8 @@ class Zygote:
             pid = pid_behind(pidfd)
             inherited = usage.resident_bytes([pid])
             scratch_fd = wires.receive_birth()
-            if not inherited:
+            # one that dies at once has given its memory back a moment before it is dead
+            if not inherited and not ends_within(pidfd, seconds=2.0):
                 raise InfrastructureError(f"cannot see what process {pid} uses", "is /proc mounted with hidepid?")
         except TimeoutError as error:
             wires.close()
