@@ -204,3 +204,11 @@ def today(x, y):
     assert verdict.outcome is Outcome.PASSED, verdict.message
     assert set(verdict.timings[0].baselines) == {"eager"}
     assert "no baseline baseline: baseline: RuntimeError: today's kernel breaks later" in verdict.notes
+
+
+def test_work_that_no_plan_shows_is_refused_by_the_clock(judge):
+    """NumPy on the tensors' memory makes no aten call; it only takes time."""
+    slow = "    for _ in range(400 if x.numel() == 100_000 else 0):\n        z.numpy().sort()\n    kernel["
+    verdict = judge(RIGHT + HOST.replace("    kernel[", slow), bench=True, bench_seconds=1.0, baselines=("eager",))
+    assert verdict.outcome is Outcome.NOT_IN_PLAN, f"{verdict.outcome}: {verdict.message}"
+    assert "a real call takes" in verdict.message
