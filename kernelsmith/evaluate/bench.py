@@ -71,7 +71,6 @@ class Bench:
         self._peak = copy_bytes_per_second
         self._seed = seed
         self._random = random.Random(seed)
-        self.audited = 0
 
     def lane(self, workload: int, proven: Proven, baselines: Sequence[str]) -> Lane:
         """Put a workload's input sets into the launcher's arena."""
@@ -122,7 +121,7 @@ class Bench:
         """A real call of the workload takes about what its replay and the host's Python take; one that takes much
         longer does work that is in no plan (NumPy on the tensors' memory, say). The fastest of a few calls counts, and
         three times the expectation is allowed, since other programs may be in the way."""
-        self._checker.again(lane.proven.case)
+        self._checker.again(lane.proven.case, lane.proven.used)
         fastest = float("inf")
         for _ in range(REAL_CALLS):
             begin = time.perf_counter()
@@ -150,7 +149,8 @@ class Bench:
             begin = time.perf_counter()
             candidate.repeat(HOST_CALLS, launch=not plain, seconds=self._checker.remaining())
             batches.append((time.perf_counter() - begin) / HOST_CALLS * 1e6)
-            self._checker.again(lane.proven.case)  # who spares itself the work in repeated calls is asked in between
+            # who spares itself the work in repeated calls is asked in between
+            self._checker.again(lane.proven.case, lane.proven.used)
         whole = sorted(batches)[HOST_BATCHES // 2]
         if plain:
             return whole
@@ -216,7 +216,6 @@ class Bench:
 
     def _audit(self, lane: Lane, pool: int, audited: Known, kept: Kept) -> None:
         """Compare what a timed replay left behind, then put the first contents back."""
-        self.audited += 1
         inputs, outputs = self._launcher.desk.inputs(0), self._launcher.desk.outputs(0)
         after = transport.storages(inputs, lane.regions[pool])
         finding = self._checker.judged(audited, transport.outputs(outputs, kept.outputs), after)
@@ -231,10 +230,9 @@ class Bench:
         transport.write(self._checker.known(lane.proven.case, pool).inputs, inputs, lane.regions[pool])
 
     def _against_best(self, times: dict[str, list[float]]) -> schedule.Estimate:
-        baselines = [name for name in times if name != "candidate"]
-        if not baselines:
+        best = _fastest_baseline(times)
+        if best is None:
             return schedule.Estimate(1.0, 1.0, 1.0)
-        best = min(baselines, key=lambda name: sorted(times[name])[len(times[name]) // 2])
         return schedule.paired_ratio(times[best], times["candidate"], self._seed)
 
     def _timing(self, lane: Lane, times: dict[str, list[float]], host_us: float) -> Timing:
@@ -245,7 +243,7 @@ class Bench:
             for name in times
             if name != "candidate"
         }
-        best = self._against_best(times)
+        best = _fastest_baseline(times)
         case = lane.proven.case
         known = self._checker.known(case, 0)
         moved = known.input_bytes + known.output_bytes
@@ -259,9 +257,15 @@ class Bench:
             baselines={n: schedule.median_interval(times[n], self._seed).value for n in times if n != "candidate"},
             speedup={name: ratio.value for name, ratio in ratios.items()},
             speedup_ci95={name: (ratio.low, ratio.high) for name, ratio in ratios.items()},
-            verdict=schedule.verdict(best) if ratios else Verdict.INCONCLUSIVE,
+            verdict=Verdict.INCONCLUSIVE if best is None else schedule.verdict(ratios[best]),
             roofline=min(1.0, moved / (median.value / 1e3) / self._peak),
         )
+
+
+def _fastest_baseline(times: dict[str, list[float]]) -> str | None:
+    """The baseline with the smallest median; None where there is none."""
+    baselines = [name for name in times if name != "candidate"]
+    return min(baselines, key=lambda name: sorted(times[name])[len(times[name]) // 2], default=None)
 
 
 def copy_bandwidth(nbytes: int = 256 << 20) -> float:

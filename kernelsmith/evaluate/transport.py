@@ -132,11 +132,6 @@ def in_place(arena: Arena, region: Region) -> torch.Tensor:
     return torch.frombuffer(arena.buffer, dtype=torch.uint8, count=region.nbytes, offset=region.offset)
 
 
-def poison(arena: Arena, nbytes: int, value: int = 0xFF) -> None:
-    """Fill the first `nbytes` with a pattern: NaN in every float type."""
-    _bytes_of(arena)[:nbytes] = value
-
-
 def outputs(arena: Arena, described: Sequence[OutputTensor]) -> list[torch.Tensor]:
     """Private copies of the returned tensors with the strides they had.
 
