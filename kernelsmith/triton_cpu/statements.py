@@ -16,6 +16,7 @@ from kernelsmith.triton_cpu.evaluate import by_definition, evaluate, materialise
 from kernelsmith.triton_cpu.ir import Block, Element, Op, Type, Value
 from kernelsmith.triton_cpu.loop import Loop
 from kernelsmith.triton_cpu.memory import store_lanes, write_array
+from kernelsmith.triton_cpu.messages import emit_print
 from kernelsmith.triton_cpu.names import array_element, scalar_type, vector_type
 from kernelsmith.triton_cpu.nest import emit_nest
 from kernelsmith.triton_cpu.reduce import emit_reduce, emit_scan
@@ -24,7 +25,7 @@ from kernelsmith.triton_cpu.scope import Scope
 
 TERMINATORS = {"scf.yield", "scf.condition", "tt.return", "cf.br", "cf.cond_br"}
 _EFFECTS = {"tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.call"}
-_NOTHING = {"gpu.barrier", "ttg.barrier", "nvvm.barrier0", "llvm.intr.assume", "tt.assert", "tt.print"}
+_NOTHING = {"gpu.barrier", "ttg.barrier", "nvvm.barrier0", "llvm.intr.assume", "tt.assert"}
 
 
 def settle(scope: Scope, block: Block, position: int, *, include: bool) -> None:
@@ -397,4 +398,5 @@ _ROOTS: dict[str, Callable[[Scope, Op], None]] = {
     "tt.atomic_cas": emit_atomic_cas,
     "tt.cat": emit_cat,
     "tt.histogram": emit_histogram,
+    "tt.print": emit_print,
 }

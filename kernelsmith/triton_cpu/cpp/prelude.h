@@ -312,6 +312,12 @@ template <class Bits> KS_INLINE Bits ks_swap_if(char *p, Bits expected, Bits wan
   return expected;
 }
 
+// ---- messages ----
+
+extern "C" int printf(const char *, ...);
+extern "C" int fflush(void *);
+extern "C" void *stdout;
+
 // ---- matrix product: c[M][N] += a[M][K] * b[K][N], all packed; R rows by NV vectors stay in registers ----
 
 template <int M, int N, int K, int R, int NV, class S, class V>
