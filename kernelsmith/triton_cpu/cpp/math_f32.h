@@ -33,6 +33,23 @@ static inline vf32 ks_fma_f32(vf32 a, vf32 b, vf32 c) {
 #endif
 }
 
+//@ ksm_at_most ksm_at_least
+// The smaller and the larger of x and a limit; a NaN stays.
+static inline vf32 ksm_at_most(vf32 x, float limit) {
+#if !defined(__clang__) && KSM_LANES == 16 && defined(__AVX512F__)
+    return (vf32)__builtin_ia32_minps512_mask(ksm_set(limit), x, x, (unsigned short)-1, 4);
+#else
+    return x > limit ? ksm_set(limit) : x;
+#endif
+}
+static inline vf32 ksm_at_least(vf32 x, float limit) {
+#if !defined(__clang__) && KSM_LANES == 16 && defined(__AVX512F__)
+    return (vf32)__builtin_ia32_maxps512_mask(ksm_set(limit), x, x, (unsigned short)-1, 4);
+#else
+    return x < limit ? ksm_set(limit) : x;
+#endif
+}
+
 //@ ksm_any
 static inline bool ksm_any(vi32 mask) {
 #if defined(__clang__) && __has_builtin(__builtin_reduce_or)
@@ -126,8 +143,7 @@ static inline vf32 ksm_scale(vf32 x, vf32 k) {
 
 //@ ks_exp_f32
 static inline vf32 ks_exp_f32(vf32 x) {
-    x = x > 89.0f ? ksm_set(89.0f) : x;  // already infinity; a NaN passes both comparisons
-    x = x < -105.0f ? ksm_set(-105.0f) : x;
+    x = ksm_at_least(ksm_at_most(x, 89.0f), -105.0f);  // already infinity; already zero
     vf32 k = ks_rint_f32(x * 1.44269504f);
     vf32 r = ks_fma_f32(k, ksm_set(-0.693359375f), x);
     r = ks_fma_f32(k, ksm_set(2.12194440e-4f), r);
@@ -141,8 +157,7 @@ static inline vf32 ks_exp_f32(vf32 x) {
 
 //@ ks_exp2_f32
 static inline vf32 ks_exp2_f32(vf32 x) {
-    x = x > 129.0f ? ksm_set(129.0f) : x;
-    x = x < -151.0f ? ksm_set(-151.0f) : x;
+    x = ksm_at_least(ksm_at_most(x, 129.0f), -151.0f);
     vf32 k = ks_rint_f32(x), r = x - k;
     vf32 q = ksm_set(0.000153292887f);
     q = ks_fma_f32(q, r, ksm_set(0.00133909727f));
@@ -155,8 +170,7 @@ static inline vf32 ks_exp2_f32(vf32 x) {
 
 //@ ks_expm1_f32
 static inline vf32 ks_expm1_f32(vf32 x) {
-    vf32 a = x > 89.0f ? ksm_set(89.0f) : x;
-    a = a < -20.0f ? ksm_set(-20.0f) : a;
+    vf32 a = ksm_at_least(ksm_at_most(x, 89.0f), -20.0f);
     vf32 k = ks_rint_f32(a * 1.44269504f);
     vf32 exact = ks_fma_f32(k, ksm_set(-0.693359375f), a);
     vf32 r = ks_fma_f32(k, ksm_set(2.12194440e-4f), exact);
@@ -363,7 +377,7 @@ static inline vf32 ks_erf_f32(vf32 x) {
     p = ks_fma_f32(p, z, ksm_set(-0.376126289f));
     p = ks_fma_f32(p, z, ksm_set(0.128379166f));
     vf32 near = ks_fma_f32(p, x, x);
-    vf32 b = a > 3.95f ? ksm_set(3.95f) : a;
+    vf32 b = ksm_at_most(a, 3.95f);
     vf32 g = ksm_set(0.000198219292f);  // ln(1 - erf(b))
     g = ks_fma_f32(g, b, ksm_set(-0.00306548295f));
     g = ks_fma_f32(g, b, ksm_set(0.0223151781f));

@@ -73,6 +73,9 @@ KS_INLINE u16 ks_narrow_bf16(f32 x) {
   u32 b = ks_bits_of(x);
   return x != x ? (u16)((b >> 16) | 0x40) : (u16)((b + 0x7fff + ((b >> 16) & 1)) >> 16);
 }
+// A value of type bf16 has been rounded already.
+KS_INLINE u16 ks_upper_half(f32 x) { return (u16)(ks_bits_of(x) >> 16); }
+KS_INLINE vu16 ks_upper_half(vf32 x) { return __builtin_convertvector((vu32)x >> 16, vu16); }
 KS_INLINE vu16 ks_narrow_bf16(vf32 x) {
   vu32 b = (vu32)x;
   vu32 rounded = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
@@ -109,7 +112,11 @@ KS_INLINE f32 ks_widen_f16(u16 h) { return ks_widen_f16_soft(h); }
 KS_INLINE u16 ks_narrow_f16(f32 x) { return ks_narrow_f16_soft(x); }
 
 template <class T> KS_INLINE T ks_round_f16(T x) { return ks_widen_f16(ks_narrow_f16(x)); }
-template <class T> KS_INLINE T ks_round_bf16(T x) { return ks_widen_bf16(ks_narrow_bf16(x)); }
+KS_INLINE f32 ks_round_bf16(f32 x) { return ks_widen_bf16(ks_narrow_bf16(x)); }
+KS_INLINE vf32 ks_round_bf16(vf32 x) {
+  vu32 b = (vu32)x;
+  return (vf32)(((x != x) ? b | 0x400000 : b + 0x7fff + ((b >> 16) & 1)) & 0xffff0000u);
+}
 
 // float64 to float32 with the lost part kept in the last bit, so that a second rounding to 16 bits is exact
 KS_INLINE f32 ks_to_odd(f64 x) {
@@ -171,14 +178,14 @@ KS_MEMORY(i64, i64, i64, vi64, KS_SAME, KS_SAME)
 KS_MEMORY(f32, f32, f32, vf32, KS_SAME, KS_SAME)
 KS_MEMORY(f64, f64, f64, vf64, KS_SAME, KS_SAME)
 KS_MEMORY(f16, u16, f32, vf32, ks_widen_f16, ks_narrow_f16)
-KS_MEMORY(bf16, u16, f32, vf32, ks_widen_bf16, ks_narrow_bf16)
+KS_MEMORY(bf16, u16, f32, vf32, ks_widen_bf16, ks_upper_half)
 KS_MASKED(i1, u8, vi32, ks_widen_i1, ks_narrow_i1)
 KS_MASKED(i8, i8, vi8, KS_SAME, KS_SAME)
 KS_MASKED(i16, i16, vi16, KS_SAME, KS_SAME)
 KS_MASKED(i64, i64, vi64, KS_SAME, KS_SAME)
 KS_MASKED(f64, f64, vf64, KS_SAME, KS_SAME)
 KS_MASKED(f16, u16, vf32, ks_widen_f16, ks_narrow_f16)
-KS_MASKED(bf16, u16, vf32, ks_widen_bf16, ks_narrow_bf16)
+KS_MASKED(bf16, u16, vf32, ks_widen_bf16, ks_upper_half)
 #if defined(KS_AVX512)
 KS_INLINE vf32 ks_load_f32(const char *p, vi32 m, vf32 other) {
   u16 k;
@@ -270,13 +277,13 @@ KS_INLINE vi32 ks_madd(vi32 a, vi32 b, vi32 c) { return (vi32)((vu32)a * (vu32)b
 
 // ---- horizontal reductions: halve until one lane is left ----
 
-#define KS_FOLD(NAME, EXPR)                                                  \
-  template <class S, class V> KS_INLINE S ks_fold_##NAME(V v) {              \
-    S t[KS_W];                                                               \
-    KS_EACH_LANE t[l] = v[l];                                                    \
-    for (int n = KS_W / 2; n; n /= 2)                                        \
-      for (int l = 0; l < n; ++l) { S a = t[l], b = t[l + n]; t[l] = EXPR; } \
-    return t[0];                                                             \
+#define KS_FOLD(NAME, EXPR)                                                          \
+  template <class S, class V> KS_INLINE S ks_fold_##NAME(V a) {                      \
+    _Pragma("GCC unroll 8") for (int n = KS_W / 2; n; n /= 2) {                      \
+      V b = __builtin_shuffle(a, ks_iota<decltype(a < a)>() ^ n);                    \
+      a = EXPR;                                                                      \
+    }                                                                                \
+    return (S)a[0];                                                                  \
   }
 KS_FOLD(add, a + b)
 KS_FOLD(multiply, a *b)
@@ -287,17 +294,6 @@ KS_FOLD(larger, a > b ? a : b)
 KS_FOLD(smaller, a < b ? a : b)
 KS_FOLD(maximum, ks_maximum(a, b))
 KS_FOLD(minimum, ks_minimum(a, b))
-#define KS_SHUFFLE_FOLD(NAME, EXPR)                                                                     \
-  template <> inline __attribute__((always_inline)) f32 ks_fold_##NAME<f32, vf32>(vf32 a) {                                  \
-    for (int n = KS_W / 2; n; n /= 2) {                                                                 \
-      vf32 b = __builtin_shuffle(a, ks_iota<vi32>() ^ n);                                               \
-      a = EXPR;                                                                                         \
-    }                                                                                                   \
-    return a[0];                                                                                        \
-  }
-KS_SHUFFLE_FOLD(add, a + b)
-KS_SHUFFLE_FOLD(larger, a > b ? a : b)
-KS_SHUFFLE_FOLD(smaller, a < b ? a : b)
 
 // ---- atomics ----
 
