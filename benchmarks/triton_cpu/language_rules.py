@@ -1,0 +1,62 @@
+"""Why a case of Triton's language tests did not pass: a table of rules over its message.
+
+A case that nothing but a GPU, or another Triton, could pass never reaches its value check; every other failure counts
+against the backend. Invariant: the first rule that matches decides, and a message that none matches is the backend's.
+Called by `language`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """Whose failure it is."""
+
+    GPU = "needs a GPU"
+    FRONT_END = "not in this Triton"
+    BACKEND = "failed"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`pattern` is searched in the message (or in the case's name, where `in_name` says so)."""
+
+    kind: Kind
+    pattern: str
+    reason: str
+    in_name: bool = False
+
+
+RULES = (
+    Rule(Kind.GPU, r"Torch not compiled with CUDA enabled|No CUDA GPUs|Found no NVIDIA driver", "allocates on CUDA"),
+    Rule(Kind.GPU, r"KeyError: '(ttgir|llir|ptx|sass|cubin|amdgcn)'", "reads the assembly of a GPU"),
+    Rule(Kind.GPU, r"(?i)ptxas|cubin", "needs NVIDIA's assembler"),
+    Rule(Kind.GPU, r"target=GPUTarget\('?(cuda|hip)|No compatible backend .*(cuda|hip)", "compiles for a GPU by name"),
+    Rule(Kind.FRONT_END, r"make_block_ptr|block pointer", "block pointers are gone from this Triton"),
+    Rule(Kind.FRONT_END, r"module 'triton[\w.]*' has no attribute '\w+'", "a name that this Triton lacks"),
+    Rule(Kind.BACKEND, r"UnsupportedConstruct", "not compiled by this backend"),
+    Rule(Kind.BACKEND, r"BuildError|could not build the kernel", "C++ that does not compile"),
+    Rule(Kind.BACKEND, r"AssertionError.*(?:\n.*)*(Not equal|not close|Mismatched elements)", "wrong values"),
+    Rule(Kind.BACKEND, r"^crash", "ends the process"),
+    Rule(Kind.BACKEND, r"^time-out", "takes longer than the time-out"),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A failure's kind, and its reason in a few words."""
+
+    kind: Kind
+    reason: str
+
+
+def judge(case: str, message: str, rules: tuple[Rule, ...] = RULES) -> Verdict:
+    """What the first matching rule says; else that the backend failed, with the message's first line."""
+    for rule in rules:
+        if re.search(rule.pattern, case if rule.in_name else message):
+            return Verdict(rule.kind, rule.reason)
+    first = message.strip().partition("\n")[0]
+    return Verdict(Kind.BACKEND, first[:100] or "no message")
