@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _record_path.append(Path(config.getoption("--record")))
 
 
-def _write(*events: dict[str, object]) -> None:
+def _write(*events: Mapping[str, object]) -> None:
     with _record_path[0].open("a", encoding="utf-8") as file:
         file.write("".join(json.dumps(event) + "\n" for event in events))
 
@@ -96,7 +96,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     name = _name(item.nodeid)
     _started[name] = time.perf_counter(), _cpu_seconds()
     _write({"event": "start", "case": name})
-    return (yield)  # type: ignore[misc]
+    return (yield)
 
 
 def _chain(error: BaseException | None) -> str:
@@ -116,8 +116,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         return report
     message = ""
     if call.excinfo is not None:
-        message = _chain(call.excinfo.value) + f"\nat {call.excinfo.traceback[-1].path.name}"
-        message += f":{call.excinfo.traceback[-1].lineno + 1}"
+        last = call.excinfo.traceback[-1]
+        message = f"{_chain(call.excinfo.value)}\nat {Path(last.path).name}:{last.lineno + 1}"
     outcome = "xfailed" if report.skipped and hasattr(report, "wasxfail") else report.outcome
     clock, processor = _started[name]
     event = {
