@@ -76,17 +76,31 @@ def rows(records: Sequence[Record]) -> list[Row]:
 
 
 def choose(
-    cases: Sequence[str], *, only: str = "", sample: int = 0, seed: int = 0, shard: tuple[int, int] = (1, 1)
+    cases: Sequence[str],
+    *,
+    only: str = "",
+    per_test: int = 0,
+    sample: int = 0,
+    seed: int = 0,
+    shard: tuple[int, int] = (1, 1),
 ) -> list[str]:
-    """The cases whose names `only` matches, `sample` of them (0: all), and of those every n-th from the i-th on.
+    """The cases whose names `only` matches: `per_test` of each function, `sample` of all those (0 for either: every
+    one), and of those every n-th from the i-th on.
 
     In the order in which they were collected, so that cases that share kernels stand together.
     """
-    found = [case for case in cases if re.search(only, case)]
-    if 0 < sample < len(found):
-        picked = random.Random(seed).sample(range(len(found)), sample)
-        found = [found[number] for number in sorted(picked)]
+    chance = random.Random(seed)
+    groups: dict[str, list[int]] = {}
+    for number, case in enumerate(cases):
+        if re.search(only, case):
+            groups.setdefault(case.partition("[")[0], []).append(number)
+    numbers = [number for group in groups.values() for number in _pick(chance, group, per_test)]
+    found = [cases[number] for number in sorted(_pick(chance, sorted(numbers), sample))]
     return found[shard[0] - 1 :: shard[1]]
+
+
+def _pick(chance: random.Random, numbers: list[int], count: int) -> list[int]:
+    return chance.sample(numbers, count) if 0 < count < len(numbers) else numbers
 
 
 def measure(
@@ -142,6 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--sources", type=Path, required=True, help="a checkout of github.com/triton-lang/triton-cpu")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="run N cases chosen at random")
+    parser.add_argument("--per-test", type=int, default=0, metavar="N", help="at most N cases of each test function")
     parser.add_argument("--seed", type=int, default=0, help="of the choice")
     parser.add_argument("--shard", type=_shard, default=(1, 1), metavar="i/n", help="the i-th of n equal parts")
     parser.add_argument("--only", default="", metavar="EXPR", help="cases whose names this regular expression matches")
@@ -156,7 +171,14 @@ def main(arguments: list[str]) -> int:
     given = _parser().parse_args(arguments)
     sources = given.sources.resolve()
     collected: Collected = collect(sources)
-    cases = choose(collected.cases, only=given.only, sample=given.sample, seed=given.seed, shard=given.shard)
+    cases = choose(
+        collected.cases,
+        only=given.only,
+        per_test=given.per_test,
+        sample=given.sample,
+        seed=given.seed,
+        shard=given.shard,
+    )
     records = measure(sources, cases, output=given.output, limit_s=given.time_out, chunk=given.chunk)
     for row in rows(records):
         print(row.as_json())

@@ -37,6 +37,11 @@ RULES = (
     Rule(Kind.GPU, r"target=GPUTarget\('?(cuda|hip)|No compatible backend .*(cuda|hip)", "compiles for a GPU by name"),
     Rule(Kind.FRONT_END, r"make_block_ptr|block pointer", "block pointers are gone from this Triton"),
     Rule(Kind.FRONT_END, r"module 'triton[\w.]*' has no attribute '\w+'", "a name that this Triton lacks"),
+    Rule(
+        Kind.FRONT_END,
+        r"'tt.descriptor_(gather|scatter)' op operand #\d must be ranked tensor of 32-bit",
+        "int16 row numbers are refused by its verifier",
+    ),
     Rule(Kind.BACKEND, r"UnsupportedConstruct", "not compiled by this backend"),
     Rule(Kind.BACKEND, r"BuildError|could not build the kernel", "C++ that does not compile"),
     Rule(Kind.BACKEND, r"AssertionError.*(?:\n.*)*(Not equal|not close|Mismatched elements)", "wrong values"),

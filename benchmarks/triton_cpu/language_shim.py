@@ -118,6 +118,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if call.excinfo is not None:
         last = call.excinfo.traceback[-1]
         message = f"{_chain(call.excinfo.value)}\nat {Path(last.path).name}:{last.lineno + 1}"
+        message += "".join(f"\n{line}" for line in report.capstderr.splitlines() if ": error: " in line)
     outcome = "xfailed" if report.skipped and hasattr(report, "wasxfail") else report.outcome
     clock, processor = _started[name]
     event = {

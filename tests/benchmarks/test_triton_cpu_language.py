@@ -47,6 +47,12 @@ def test_a_choice_by_expression() -> None:
     assert language.choose(CASES, only="absent") == []
 
 
+def test_a_few_cases_of_each_function() -> None:
+    cases = [f"test_a.py::test_{letter}[{number}]" for letter in "xyz" for number in range(9)]
+    chosen = language.choose([*cases, "test_a.py::test_alone"], per_test=2, seed=3)
+    assert [case.partition("[")[0][-1] for case in chosen] == [*"xxyyzz", "e"]
+
+
 def test_the_rate_counts_only_cases_that_reach_their_value_check() -> None:
     records = [
         Record("test_a.py::test_1", "passed"),
