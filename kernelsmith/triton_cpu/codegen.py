@@ -57,13 +57,14 @@ class GeneratedKernel:
     """A translation unit that exports `kernelsmith_run(lo, hi, grid, args, scratch)`.
 
     It runs the program instances lo..hi-1 of the grid, x fastest. `scratch_bytes` of memory, aligned to 64, belong to
-    the calling thread.
+    the calling thread. `waits` says that a program instance may wait for another one.
     """
 
     name: str
     source: str
     arguments: tuple[ArgumentType, ...]
     scratch_bytes: int
+    waits: bool = False
 
 
 def generate(ttir: str, *, fp_fusion: bool = True, checked: bool = False, isa: Isa) -> GeneratedKernel:
@@ -96,7 +97,7 @@ def _generate(module: Module, isa: Isa) -> GeneratedKernel:
     body = "\n".join([_PROGRAM, *scope.lines, "}"])
     parts = [_level(isa), _prelude(), mathlib.source(scope.writer.functions, isa), body, _RUN]
     arguments = tuple(ArgumentType(argument.type.element.value, argument.type.pointer) for argument in kernel.arguments)
-    return GeneratedKernel(kernel.name, "\n".join(parts), arguments, scope.scratch_bytes)
+    return GeneratedKernel(kernel.name, "\n".join(parts), arguments, scope.scratch_bytes, scope.waits)
 
 
 def _level(isa: Isa) -> str:

@@ -164,4 +164,5 @@ def _make_library(module: Any, metadata: dict[str, Any], options: CPUOptions) ->
     metadata["shared"] = 0
     metadata["slot_types"] = binary.arguments
     metadata["scratch_bytes"] = binary.scratch_bytes
+    metadata["waits"] = binary.waits
     return binary.code

@@ -71,7 +71,7 @@ class _Launcher:
         self._kinds: list[str] = list(metadata.slot_types)
         self._scratch_bytes: int = metadata.scratch_bytes
         self._leaves = list(_leaves(list(src.signature.values())))
-        self._launch = pool.load()
+        self._launch = pool.load_waiting() if metadata.waits else pool.load()
         # The fast path: no tuples, no descriptors, every type known to `struct`.
         self._picks = [(path[0], kind.startswith("*")) for path, kind in self._leaves]
         codes = ["Q" if kind.startswith("*") else _SCALARS.get(kind, ("", ""))[0] for _, kind in self._leaves]

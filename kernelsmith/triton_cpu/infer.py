@@ -14,6 +14,7 @@ from kernelsmith.triton_cpu.ir import Element, Type, Value
 Types = tuple[Type, ...]
 _NO_RESULT = {
     "tt.store",
+    "tt.atomic_store",
     "tt.return",
     "tt.print",
     "tt.assert",
@@ -41,7 +42,7 @@ def result_types(name: str, operands: Sequence[Value], left: Types, right: Types
     """
     actual = tuple(operand.type for operand in operands)
     if name in _NO_RESULT:
-        if name == "tt.store":
+        if name in ("tt.store", "tt.atomic_store"):
             _check_memory(name, actual, value_at=1)
         return ()
     if right is not None:

@@ -54,13 +54,17 @@ def _bf16_bits(value: float) -> int:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel mapped into this process. `arguments` are the types of its slots, in order (`*f32`, `i32`, ...)."""
+    """A kernel mapped into this process.
+
+    `arguments` are the types of its slots, in order (`*f32`, `i32`, ...); `waits`: its instances may wait for others.
+    """
 
     name: str
     arguments: tuple[str, ...]
     scratch_bytes: int
     entry: int
     library: ctypes.CDLL
+    waits: bool = False
 
     def launch(self, grid: Grid, slots: Sequence[int | float]) -> None:
         """Runs the grid to its end. A slot holds an address or a scalar; a grid with a zero runs nothing."""
@@ -68,7 +72,8 @@ class Kernel:
 
     def bind(self, grid: Grid, slots: Sequence[int | float]) -> Callable[[], object]:
         """Packs everything once; each call of the result runs the grid. Memory behind addresses must outlive it."""
-        return functools.partial(pool.load(), self._request(grid, slots))
+        launch = pool.load_waiting() if self.waits else pool.load()
+        return functools.partial(launch, self._request(grid, slots))
 
     def bind_each(self, grid: Grid, slots: Sequence[int | float]) -> Callable[[int], object]:
         """Like `bind`, but each call runs one program instance, given by its number (x runs fastest)."""
@@ -92,10 +97,11 @@ class Binary:
     arguments: tuple[str, ...]
     scratch_bytes: int
     code: bytes
+    waits: bool = False
 
     def load(self) -> Kernel:
         library = pool.load_library(self.code)
-        return Kernel(self.name, self.arguments, self.scratch_bytes, entry_of(library), library)
+        return Kernel(self.name, self.arguments, self.scratch_bytes, entry_of(library), library, self.waits)
 
 
 def entry_of(library: ctypes.CDLL) -> int:
@@ -112,7 +118,7 @@ def build_ttir(ttir: str, isa: Isa, *, fp_fusion: bool, checked: bool) -> Binary
 
     kernel = codegen.generate(ttir, fp_fusion=fp_fusion, checked=checked, isa=isa)
     code = build.compile_shared(kernel.source, isa, fp_fusion=fp_fusion)
-    return Binary(kernel.name, tuple(map(str, kernel.arguments)), kernel.scratch_bytes, code)
+    return Binary(kernel.name, tuple(map(str, kernel.arguments)), kernel.scratch_bytes, code, kernel.waits)
 
 
 @functools.cache
@@ -158,6 +164,7 @@ def _read(folder: Path, stem: str) -> Binary | None:
             arguments=tuple(facts["arguments"]),
             scratch_bytes=facts["scratch_bytes"],
             code=(folder / f"{stem}.so").read_bytes(),
+            waits=facts["waits"],
         )
     except (FileNotFoundError, ValueError, KeyError):
         return None  # absent, or cut short by a full disk: built again
@@ -165,6 +172,11 @@ def _read(folder: Path, stem: str) -> Binary | None:
 
 def _write(folder: Path, stem: str, binary: Binary) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    facts = {"name": binary.name, "arguments": binary.arguments, "scratch_bytes": binary.scratch_bytes}
+    facts = {
+        "name": binary.name,
+        "arguments": binary.arguments,
+        "scratch_bytes": binary.scratch_bytes,
+        "waits": binary.waits,
+    }
     pool.write_atomically(folder / f"{stem}.so", binary.code)
     pool.write_atomically(folder / f"{stem}.json", json.dumps(facts).encode())

@@ -73,8 +73,21 @@ def load() -> Callable[[bytes], int]:
 
     Raises InfrastructureError from a launch that could not run.
     """
-    library = ctypes.CDLL(str(_library_path()))
-    function = library.kernelsmith_launch
+    return _launcher("kernelsmith_launch")
+
+
+@functools.cache
+def load_waiting() -> Callable[[bytes], int]:
+    """Like `load`, for kernels whose program instances may wait for each other.
+
+    As many as wait for one that has not begun run at once, in threads that live for this launch only; so a barrier
+    across a grid works, up to the number of threads that a process may have.
+    """
+    return _launcher("kernelsmith_launch_waiting")
+
+
+def _launcher(name: str) -> Callable[[bytes], int]:
+    function = _library()[name]
     function.argtypes = [ctypes.c_char_p]
     function.restype = _check
     launch: Callable[[bytes], int] = function
@@ -82,10 +95,15 @@ def load() -> Callable[[bytes], int]:
 
 
 @functools.cache
+def _library() -> ctypes.CDLL:
+    """The compiled pool. Its names are global, since kernels that wait call `kernelsmith_stalled`."""
+    return ctypes.CDLL(str(_library_path()), mode=ctypes.RTLD_GLOBAL)
+
+
+@functools.cache
 def load_one() -> Callable[[bytes, int], int]:
     """The function that runs one program instance of a request, by its number in the grid; raises as `load`'s does."""
-    library = ctypes.CDLL(str(_library_path()))
-    function = library.kernelsmith_launch_one
+    function = _library().kernelsmith_launch_one
     function.argtypes = [ctypes.c_char_p, ctypes.c_long]
     function.restype = _check
     launch: Callable[[bytes, int], int] = function
@@ -100,6 +118,7 @@ def _check(status: int) -> int:
 
 def load_library(binary: bytes) -> ctypes.CDLL:
     """Maps a shared library given as bytes. The file is gone afterwards; the mapping stays."""
+    _library()
     handle, name = tempfile.mkstemp(prefix="kernelsmith-", suffix=".so")
     try:
         with os.fdopen(handle, "wb") as file:

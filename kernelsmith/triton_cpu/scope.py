@@ -27,6 +27,7 @@ class Scope:
         shifted: loop-carried tensors that are (initial value, scalar that was added to every element since).
         endings: arrays whose elements from an index on (a variable) all equal a scalar (another).
         in_place: matrix products that accumulate right in this array.
+        waits: a program instance may wait for what another one does to memory.
     """
 
     def __init__(self, module: Module, isa: Isa) -> None:
@@ -43,6 +44,7 @@ class Scope:
         self.endings: dict[str, tuple[str, str]] = {}
         self.in_place: dict[Op, str] = {}
         self.calls: list[Function] = []
+        self.waits = False
         self.stack_bytes = 0
         self.scratch_bytes = 0
         self._taken: dict[str, int] = {}

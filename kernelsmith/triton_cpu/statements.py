@@ -11,21 +11,41 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kernelsmith.triton_cpu.analysis import is_lazy
+from kernelsmith.triton_cpu.atomics import (
+    FENCE,
+    emit_atomic_cas,
+    emit_atomic_load,
+    emit_atomic_poll,
+    emit_atomic_rmw,
+    emit_atomic_store,
+    emit_barrier,
+    is_volatile,
+)
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct
 from kernelsmith.triton_cpu.evaluate import by_definition, evaluate, materialise
 from kernelsmith.triton_cpu.ir import Block, Element, Op, Type, Value
 from kernelsmith.triton_cpu.loop import Loop
 from kernelsmith.triton_cpu.memory import store_lanes, write_array
 from kernelsmith.triton_cpu.messages import emit_print
-from kernelsmith.triton_cpu.names import array_element, scalar_type, vector_type
+from kernelsmith.triton_cpu.names import array_element, vector_type
 from kernelsmith.triton_cpu.nest import emit_nest
 from kernelsmith.triton_cpu.reduce import emit_reduce, emit_scan
 from kernelsmith.triton_cpu.reps import ZERO, Linear, Uniform, uniform_code
 from kernelsmith.triton_cpu.scope import Scope
 
 TERMINATORS = {"scf.yield", "scf.condition", "tt.return", "cf.br", "cf.cond_br"}
-_EFFECTS = {"tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.call"}
-_NOTHING = {"gpu.barrier", "ttg.barrier", "nvvm.barrier0", "llvm.intr.assume", "tt.assert"}
+_BARRIERS = ("gpu.barrier", "ttg.barrier", "nvvm.barrier0")
+_EFFECTS = {
+    "tt.store",
+    "tt.call",
+    "tt.atomic_rmw",
+    "tt.atomic_cas",
+    "tt.atomic_load",
+    "tt.atomic_store",
+    "tt.atomic_poll",
+}
+_EFFECTS.update(_BARRIERS)
+_NOTHING = {"llvm.intr.assume", "tt.assert"}
 
 
 def settle(scope: Scope, block: Block, position: int, *, include: bool) -> None:
@@ -53,6 +73,10 @@ def emit_block(scope: Scope, block: Block, control: Callable[[Scope, Block, int]
     for position, op in enumerate(block.ops):
         if op.name in TERMINATORS:
             return op
+        if is_volatile(op):
+            settle(scope, block, position, include=False)
+            _load_now(scope, op)
+            continue
         if op.name in _NOTHING or is_lazy(op):
             continue
         if op.name in _EFFECTS:
@@ -62,6 +86,16 @@ def emit_block(scope: Scope, block: Block, control: Callable[[Scope, Block, int]
         elif not control(scope, block, position):
             emit_scalar(scope, op)
     return None
+
+
+def _load_now(scope: Scope, op: Op) -> None:
+    """A volatile load happens in its place, between two fences that the C++ compiler moves nothing across."""
+    scope.write(FENCE)
+    if op.result.type.shape:
+        materialise(scope, op.result)
+    else:
+        emit_scalar(scope, op)
+    scope.write(FENCE)
 
 
 def emit_scalar(scope: Scope, op: Op) -> None:
@@ -175,103 +209,6 @@ def _store(scope: Scope, op: Op) -> None:
         loop = Loop(scope, (), (), full=False, x=None)
         body(loop)
         scope.write(*loop.body)
-
-
-_ATOMIC = {
-    "fadd": "old + value",
-    "add": "old + value",
-    "and": "old & value",
-    "or": "old | value",
-    "xor": "old ^ value",
-    "exch": "value",
-    "xchg": "value",
-    "max": "ks_larger(old, value)",
-    "min": "ks_smaller(old, value)",
-    "umax": "ks_larger(old, value)",
-    "umin": "ks_smaller(old, value)",
-}
-
-
-def emit_atomic_rmw(scope: Scope, op: Op) -> None:
-    kind = op.result.type
-    word = op.words[0] if op.words else ""
-    if word not in _ATOMIC or kind.pointer:
-        raise UnsupportedConstruct(f"tt.atomic_rmw {word}", "no such atomic operation", op.location)
-    element = kind.element
-    bits = f"u{8 * element.bytes}"
-
-    def old(loop: Loop) -> str:
-        pointer = uniform_code(evaluate(loop, op.operands[0], loop.index))
-        value = uniform_code(evaluate(loop, op.operands[1], loop.index))
-        if word in ("add", "exch", "xchg") and not element.is_float and element.bits >= 32:
-            call = "fetch_add" if word == "add" else "exchange_n"
-            return f"(i{element.bits})__atomic_{call}(({bits} *){pointer}, ({bits}){value}, __ATOMIC_ACQ_REL)"
-        sign = "u" if word.startswith("u") or word == "add" else "i"
-        work = (
-            scalar_type(kind.with_shape(())) if element.is_float or element is Element.I1 else f"{sign}{element.bits}"
-        )
-        step = f"const {work} old = {_from_bits('bits', element, work)}, value = ({work}){value};"
-        new = _to_bits(f"({work})({_ATOMIC[word]})", element, bits)
-        found = f"ks_atomic<{bits}>({pointer}, [&]({bits} bits) -> {bits} {{ {step} return {new}; }})"
-        return _from_bits(found, element, scalar_type(kind.with_shape(())))
-
-    _lane_by_lane(scope, op, old, mask_at=2)
-
-
-def emit_atomic_cas(scope: Scope, op: Op) -> None:
-    kind = op.result.type
-    element = kind.element
-    bits = f"u{8 * element.bytes}"
-
-    def old(loop: Loop) -> str:
-        pointer, expected, wanted = (uniform_code(evaluate(loop, operand, loop.index)) for operand in op.operands[:3])
-        call = f"ks_swap_if<{bits}>({pointer}, {_to_bits(expected, element, bits)}, {_to_bits(wanted, element, bits)})"
-        return _from_bits(call, element, scalar_type(kind.with_shape(())))
-
-    _lane_by_lane(scope, op, old, mask_at=3)
-
-
-def _from_bits(code: str, element: Element, work: str) -> str:
-    if element.is_half:
-        return f"ks_widen_{element.value}({code})"
-    return f"ks_{element.value}_of({code})" if element.is_float else f"({work}){code}"
-
-
-def _to_bits(code: str, element: Element, bits: str) -> str:
-    if element.is_half:
-        return f"ks_narrow_{element.value}({code})"
-    return f"ks_bits_of({code})" if element.is_float else f"({bits}){code}"
-
-
-def _lane_by_lane(scope: Scope, op: Op, old: Callable[[Loop], str], mask_at: int) -> None:
-    """Run an atomic on every element in order; the old values go into an array if anybody reads them."""
-    value = op.result
-    used = bool(scope.uses.users.get(value))
-    for load in scope.uses.loads_below(op.operands, set(scope.arrays)):
-        materialise(scope, load.result)
-    home = ""
-    if used and value.type.shape:
-        home = scope.array(value.type, value.name)
-    elif used:
-        home = scope.fresh(value.name)
-        scope.write(f"{scalar_type(value.type)} {home} = 0;")
-
-    def body(loop: Loop) -> None:
-        mask = uniform_code(evaluate(loop, op.operands[mask_at], loop.index)) if len(op.operands) > mask_at else "true"
-        guard = "" if mask == "true" else f"if ({mask}) "
-        call = old(loop)
-        if not used:
-            loop.body.append(f"{guard}(void){call};")
-        elif value.type.shape:
-            name = scope.fresh("old")
-            loop.body += [f"{scalar_type(value.type.with_shape(()))} {name} = 0;", f"{guard}{name} = {call};"]
-            write_array(loop, home, value.type, loop.index, Uniform(name))
-        else:
-            loop.body.append(f"{guard}{home} = {call};")
-
-    emit_nest(scope, value.type.shape, body, vectors=False)
-    if used:
-        (scope.arrays if value.type.shape else scope.scalars)[value] = home
 
 
 def emit_dot(scope: Scope, op: Op) -> None:
@@ -396,6 +333,10 @@ _ROOTS: dict[str, Callable[[Scope, Op], None]] = {
     "tt.dot": emit_dot,
     "tt.atomic_rmw": emit_atomic_rmw,
     "tt.atomic_cas": emit_atomic_cas,
+    "tt.atomic_load": emit_atomic_load,
+    "tt.atomic_store": emit_atomic_store,
+    "tt.atomic_poll": emit_atomic_poll,
+    **dict.fromkeys(_BARRIERS, emit_barrier),
     "tt.cat": emit_cat,
     "tt.histogram": emit_histogram,
     "tt.print": emit_print,

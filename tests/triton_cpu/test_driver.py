@@ -44,6 +44,7 @@ class Dumped:
     source: str
     arguments: tuple[str, ...]
     scratch_bytes: int = 64
+    waits: bool = False
 
 
 def dump_slots(ttir: str, *, fp_fusion: bool, checked: bool, isa: Isa) -> Dumped:

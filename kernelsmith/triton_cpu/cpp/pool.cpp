@@ -147,9 +147,8 @@ static void *work(void *argument) {
     return nullptr;
 }
 
-// Fewer threads than asked for (a process limit, say) only make a launch slower.
-static void start_workers(Pool *p, int wanted) {
-    if (p->workers >= wanted) return;
+// Starts up to `wanted` threads and returns how many: fewer (a process limit, say) only make a launch slower.
+static int start_threads(int wanted, void *(*function)(void *), void *argument) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -158,13 +157,15 @@ static void start_workers(Pool *p, int wanted) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);  // signals stay with the threads the program knows
     pthread_t thread;
-    while (p->workers < wanted && pthread_create(&thread, &attributes, work, p) == 0) p->workers++;
+    int started = 0;
+    while (started < wanted && pthread_create(&thread, &attributes, function, argument) == 0) started++;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     pthread_attr_destroy(&attributes);
+    return started;
 }
 
 static int run_on_pool(Pool *p, const Request *r, long total, int threads) {
-    start_workers(p, threads - 1);
+    if (p->workers < threads - 1) p->workers += start_threads(threads - 1 - p->workers, work, p);
     int helpers = p->workers < threads - 1 ? p->workers : threads - 1;
     long chunk = total / ((long)kChunksPerThread * threads);
     p->request = r;
@@ -221,4 +222,68 @@ extern "C" int kernelsmith_launch(const Request *r) {
     int status = run_on_pool(p, r, total, threads);
     __atomic_store_n(&p->busy, 0, __ATOMIC_RELEASE);
     return status;
+}
+
+// ---- kernels whose program instances may wait for each other ----
+//
+// Every instance that has begun has a thread of its own until it ends, and instances begin in order, so a lock's holder
+// always runs. An instance that waits for one that has not begun (a barrier across the grid) asks for another thread:
+// the number of threads grows for as long as nobody begins and somebody waits.
+
+struct Team {
+    const Request *request;
+    long total;
+    long next;        // first program instance that nobody took
+    uint32_t running; // helping threads that have not ended
+};
+
+static __thread Team *team;
+static __thread long seen_next;
+
+static void run_one_by_one(Team *t) {
+    const Request *r = t->request;
+    char *memory = reserve_scratch(r->scratch_bytes);
+    if (r->scratch_bytes && !memory) return;
+    Team *outer = team;
+    team = t;
+    seen_next = -1;
+    for (long i; (i = __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED)) < t->total;)
+        r->run(i, i + 1, r->grid, r->args, memory);
+    team = outer;
+}
+
+static void *help(void *argument) {
+    Team *t = (Team *)argument;
+    run_one_by_one(t);
+    // The team may be gone right after the last decrement; the address is only a name for the kernel then.
+    if (__atomic_sub_fetch(&t->running, 1, __ATOMIC_ACQ_REL) == 0) futex(&t->running, FUTEX_WAKE, 1);
+    return nullptr;
+}
+
+static void add_helper(Team *t) {
+    __atomic_fetch_add(&t->running, 1, __ATOMIC_RELAXED);
+    if (start_threads(1, help, t) == 0) __atomic_fetch_sub(&t->running, 1, __ATOMIC_RELAXED);
+}
+
+// Called by a program instance that has been waiting for a while.
+extern "C" void kernelsmith_stalled() {
+    Team *t = team;
+    if (t) {
+        long next = __atomic_load_n(&t->next, __ATOMIC_RELAXED);
+        if (next < t->total && next == seen_next) add_helper(t);
+        seen_next = next;
+    }
+    sched_yield();
+}
+
+// Like kernelsmith_launch, for a kernel whose program instances may wait for each other.
+extern "C" int kernelsmith_launch_waiting(const Request *r) {
+    long total;
+    if (!count_programs(r, &total)) return kGridTooLarge;
+    if (total == 0) return kDone;
+    Team t = {r, total, 0, 0};
+    for (long i = 1; i < r->threads && i < total; i++) add_helper(&t);
+    run_one_by_one(&t);
+    for (uint32_t left; (left = __atomic_load_n(&t.running, __ATOMIC_ACQUIRE)) != 0;) futex(&t.running, FUTEX_WAIT, left);
+    return t.next >= total ? kDone : kNoMemory;
 }

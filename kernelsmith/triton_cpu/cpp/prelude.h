@@ -297,15 +297,37 @@ KS_FOLD(minimum, ks_minimum(a, b))
 
 // ---- atomics ----
 
-template <class Bits, class Next> KS_INLINE Bits ks_atomic(char *p, Next next) {
+template <int ORDER, class Bits, class Next> KS_INLINE Bits ks_atomic(char *p, Next next) {
   Bits *q = (Bits *)p, old = __atomic_load_n(q, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(q, &old, (Bits)next(old), false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+  while (!__atomic_compare_exchange_n(q, &old, (Bits)next(old), false, ORDER, __ATOMIC_RELAXED)) {
   }
   return old;
 }
-template <class Bits> KS_INLINE Bits ks_swap_if(char *p, Bits expected, Bits wanted) {
-  __atomic_compare_exchange_n((Bits *)p, &expected, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+template <int ORDER, int FAILURE, class Bits> KS_INLINE Bits ks_swap_if(char *p, Bits expected, Bits wanted) {
+  __atomic_compare_exchange_n((Bits *)p, &expected, wanted, false, ORDER, FAILURE);
   return expected;
+}
+
+// The pool's: called now and then by a program instance that waits for another one.
+extern "C" __attribute__((weak)) void kernelsmith_stalled();
+KS_INLINE void ks_wait(u32 *rounds) {
+  __atomic_thread_fence(__ATOMIC_ACQ_REL);
+  if ((++*rounds & 255) == 0 && kernelsmith_stalled) kernelsmith_stalled();
+}
+KS_INLINE void ks_pause() {
+  __atomic_thread_fence(__ATOMIC_ACQ_REL);
+  if (kernelsmith_stalled) kernelsmith_stalled();
+}
+extern "C" int clock_gettime(int, i64 *);
+KS_INLINE u64 ks_now() {
+  i64 t[2];
+  clock_gettime(1, t);  // CLOCK_MONOTONIC
+  return (u64)t[0] * 1000000000 + (u64)t[1];
+}
+template <int ORDER, class Bits> KS_INLINE bool ks_poll(const char *p, Bits wanted, u64 deadline) {
+  for (u32 rounds = 0; __atomic_load_n((const Bits *)p, ORDER) != wanted; ks_wait(&rounds))
+    if (deadline != ~0ul && ks_now() >= deadline) return false;
+  return true;
 }
 
 // ---- messages ----

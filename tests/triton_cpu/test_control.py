@@ -1,0 +1,174 @@
+"""Calls, branches between blocks, and loops that carry tuples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from kernelsmith.triton_cpu import launch
+from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+@triton.jit(noinline=True)
+def scaled_row(p, n, B: tl.constexpr):
+    index = tl.arange(0, B)
+    v = tl.load(p + index, mask=index < n, other=0.0)
+    if n > 4:
+        return v, n
+    tl.store(p + index, v * 2, mask=index < n)
+    return v + 1, n + 1
+
+
+@triton.jit
+def many_returns(x, out, n, B: tl.constexpr):
+    index = tl.arange(0, B)
+    row, size = scaled_row(x + tl.program_id(0) * B, n, B)
+    if size == 5:
+        if tl.program_id(0) == 1:
+            return
+        if tl.program_id(0) == 2:
+            tl.store(out + 2 * B, 7.0)
+            return
+        row += 10
+    tl.store(out + tl.program_id(0) * B + index, row + size)
+
+
+@pytest.mark.parametrize("n", [4, 6])
+def test_a_function_that_returns_tensors_and_returns_in_nested_conditions(n: int) -> None:
+    x = torch.arange(32.0).reshape(4, 8)
+    before, out = x.clone(), torch.zeros(4, 8)
+    many_returns[(4,)](x, out, n, B=8)
+    inside = torch.arange(8) < n
+    row = torch.where(inside, before, torch.zeros(()))
+    if n == 6:
+        assert torch.equal(x, before)
+        assert torch.equal(out, row + 6)
+        return
+    assert torch.equal(x, torch.where(inside, 2 * before, before))
+    expected = row + 1 + 10 + 5
+    expected[1], expected[2] = 0, 0
+    expected[2, 0] = 7
+    assert torch.equal(out, expected)
+
+
+class Pair(NamedTuple):
+    left: tl.tensor
+    right: tl.tensor
+
+
+@triton.jit
+def tuples(arguments, out, n, B: tl.constexpr):
+    index = tl.arange(0, B)
+    state = Pair(tl.load(arguments.left + index), tl.load(arguments.right[0] + index))
+    turn = 0
+    while turn < n:
+        for _ in range(arguments.right[1]):
+            state = Pair(state.right, state.left + state.right)
+        turn += 1
+        if turn == 2:  # noqa: SIM108 - a condition that yields pointers
+            p = out
+        else:
+            p = out + B
+        tl.store(p + index, state.left)
+    tl.store(out + 2 * B + index, state.right)
+
+
+def test_named_tuples_through_nested_loops_and_pointers_out_of_conditions() -> None:
+    a, b, out = torch.arange(16.0), torch.ones(16), torch.zeros(3, 16)
+    tuples[(1,)](Pair(a, (b, 2, None)), out, 3, B=16)
+    lefts = []
+    left, right = a, b
+    for _ in range(3):
+        for _ in range(2):
+            left, right = right, left + right
+        lefts.append(left)
+    assert torch.equal(out, torch.stack([lefts[1], lefts[2], right]))
+
+
+@triton.jit
+def from_a_table(table, out, B: tl.constexpr):
+    rows = tl.load(table + tl.arange(0, 4)).to(tl.pointer_type(tl.float32))
+    tl.store(out + tl.arange(0, 4), tl.load(rows + 1))
+    row = tl.load(table + 2).to(tl.pointer_type(tl.float32))
+    tl.store(out + 4 + tl.arange(0, B), tl.load(row + tl.arange(0, B)))
+    tl.store(table, row.to(tl.int64, bitcast=True) - tl.load(table + 2))
+
+
+def test_tables_of_pointers() -> None:
+    rows = [torch.arange(8.0) + 10 * i for i in range(4)]
+    table = torch.tensor([row.data_ptr() for row in rows])
+    out = torch.zeros(12)
+    from_a_table[(1,)](table, out, B=8)
+    assert out.tolist() == [1, 11, 21, 31, *rows[2].tolist()]
+    assert table[0] == 0
+
+
+# A loop made of branches, entered in its middle or at its start, with values that trade places on the way back.
+LOOP = """
+module {
+  tt.func public @loop(%out: !tt.ptr<i32>, %n: i32) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %lane = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %zero = arith.constant dense<0> : tensor<8xi32>
+    %odd = arith.andi %n, %c1 : i32
+    %middle = arith.cmpi ne, %odd, %c0 : i32
+    cf.cond_br %middle, ^body(%n, %lane, %zero : i32, tensor<8xi32>, tensor<8xi32>), ^head(%n, %zero, %lane : TRIPLE)
+  ^head(%i: i32, %a: tensor<8xi32>, %b: tensor<8xi32>):
+    %more = arith.cmpi sgt, %i, %c0 : i32
+    cf.cond_br %more, ^body(%i, %a, %b : i32, tensor<8xi32>, tensor<8xi32>), ^end(%b : tensor<8xi32>)
+  ^body(%j: i32, %c: tensor<8xi32>, %d: tensor<8xi32>):
+    %next = arith.subi %j, %c1 : i32
+    %sum = arith.addi %c, %d : tensor<8xi32>
+    cf.br ^head(%next, %d, %sum : i32, tensor<8xi32>, tensor<8xi32>)
+  ^end(%r: tensor<8xi32>):
+    %base = tt.splat %out : !tt.ptr<i32> -> tensor<8x!tt.ptr<i32>>
+    %p = tt.addptr %base, %lane : tensor<8x!tt.ptr<i32>>, tensor<8xi32>
+    tt.store %p, %r : tensor<8x!tt.ptr<i32>>
+    tt.return
+  }
+}
+""".replace("TRIPLE", "i32, tensor<8xi32>, tensor<8xi32>")
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 5])
+def test_loops_made_of_branches(n: int) -> None:
+    out, lane = np.zeros(8, dtype=np.int32), np.arange(8, dtype=np.int32)
+    launch.compile_ttir(LOOP).launch((1, 1, 1), [out.ctypes.data, n])
+    a, b = (lane, 0 * lane) if n % 2 else (0 * lane, lane)
+    for _ in range(n):
+        a, b = b, a + b
+    assert out.tolist() == b.tolist()
+
+
+RECURSION = """
+#loc1 = loc("kernel.py":7:4)
+module {
+  tt.func public @k(%p: !tt.ptr<i32>) {
+    tt.call @f(%p) : (!tt.ptr<i32>) -> ()
+    tt.return
+  }
+  tt.func private @f(%p: !tt.ptr<i32>) {
+    tt.call @f(%p) : (!tt.ptr<i32>) -> () loc(#loc1)
+    tt.return
+  }
+}
+"""
+
+
+def test_recursion_and_bad_branches_are_refused_with_their_place() -> None:
+    with pytest.raises(UnsupportedConstruct, match=r"the recursive call of f at kernel\.py:7: .*write a loop"):
+        launch.compile_ttir(RECURSION)
+    with pytest.raises(TtirError, match=r"no block \^nowhere"):
+        launch.compile_ttir(LOOP.replace("cf.br ^head", "cf.br ^nowhere"))
