@@ -14,7 +14,15 @@ from dataclasses import dataclass, field
 from kernelsmith.triton_cpu.ir import Block, Function, Op, Region, Value, walk
 
 # Costs count vector instructions, roughly; an array costs a store and a load per use, and a loop.
-_COST = {"tt.load": 3, "arith.divf": 6, "math.sqrt": 8, "tt.extern_elementwise": 20, "arith.remf": 20}
+_COST = {
+    "tt.load": 3,
+    "arith.divf": 6,
+    "tt.precise_divf": 6,
+    "math.sqrt": 8,
+    "tt.precise_sqrt": 8,
+    "tt.extern_elementwise": 20,
+    "arith.remf": 20,
+}
 _KEEP_COST = 12
 _FREE = {
     "tt.splat",
@@ -33,14 +41,16 @@ _FREE = {
     "tt.join",
     "ub.poison",
 }
-_LAZY = _FREE | {
-    "tt.load",
+# Operations of Triton's own dialect that the expression writer knows, beside all of `arith` and `math`.
+ELEMENTWISE = {
     "tt.fp_to_fp",
     "tt.clampf",
     "tt.mulhiui",
+    "tt.precise_divf",
+    "tt.precise_sqrt",
     "tt.extern_elementwise",
-    "tt.unsplat",
 }
+_LAZY = _FREE | ELEMENTWISE | {"tt.load", "tt.unsplat"}
 # Roots that read some operands in an order of their own, so these must be arrays: operand positions, None for all.
 ARRAY_OPERANDS: dict[str, tuple[int, ...] | None] = {
     "tt.dot": (0, 1),

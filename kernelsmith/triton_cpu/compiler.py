@@ -45,7 +45,7 @@ class CPUOptions:
     arch: str | None = None
     backend_name: str = "cpu"
     enable_fp_fusion: bool = True
-    supported_fp8_dtypes: tuple[str, ...] = ("fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16")
+    supported_fp8_dtypes: tuple[str, ...] = ("fp8e4b15", "fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16")
     deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
     allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
     default_dot_input_precision: str = "ieee"
@@ -119,7 +119,9 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         return {"triton.language.extra.libdevice": libdevice_calls}
 
     def get_codegen_implementation(self, options: CPUOptions) -> dict[str, Callable[..., Any]]:
-        return {"min_dot_size": lambda lhs, rhs: (1, 1, 1)}
+        from kernelsmith.triton_cpu.custom_types import convert_custom_types
+
+        return {"min_dot_size": lambda lhs, rhs: (1, 1, 1), "convert_custom_types": convert_custom_types}
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int]:
         return metadata.num_warps, metadata.num_ctas

@@ -6,6 +6,7 @@ import struct
 from typing import NoReturn
 
 from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
+from kernelsmith.triton_cpu.formats import encode_f8
 from kernelsmith.triton_cpu.ir import Attribute, Dense, Element, Type
 from kernelsmith.triton_cpu.lex import Token, tokenize
 from kernelsmith.triton_cpu.locations import Locations
@@ -220,6 +221,8 @@ class Cursor:
                 return int(literal, 0) & ((1 << element.bits) - 1)
             if element is Element.BF16:
                 return _bf16_bits(float(literal))
+            if element.is_f8:
+                return encode_f8(float(literal), element)
             real, integer = _FLOAT_FORMAT[element]
             (bits,) = struct.unpack(integer, struct.pack(real, float(literal)))
             return int(bits)

@@ -2,22 +2,25 @@
 
 The prelude's helpers are overloaded for both, so most rows of the tables serve both. 16-bit floats are float32 here
 and are rounded after each arithmetic operation; a float32 result of + - * / or sqrt rounds to 16 bits exactly as the
-operation itself would have (Figueroa, "When is double rounding innocuous?", SIGNUM 1995: 24 >= 2*11 + 2).
+operation itself would have (Figueroa, "When is double rounding innocuous?", SIGNUM 1995: 24 >= 2*11 + 2). 8-bit floats
+are bits: arithmetic widens them, and narrows its result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kernelsmith.triton_cpu import mathlib
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct
-from kernelsmith.triton_cpu.ir import Element, Op, Type
+from kernelsmith.triton_cpu.ir import Element, Op, Type, Value
 from kernelsmith.triton_cpu.libdevice import lookup
-from kernelsmith.triton_cpu.names import computed, scalar_type, vector_type
+from kernelsmith.triton_cpu.names import computed, scalar_type, stored, vector_type
 
-_WRAPPING = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*", "arith.shli": "<<", "arith.shrui": ">>"}
-_BITWISE = {"arith.andi": "&", "arith.ori": "|", "arith.xori": "^", "arith.shrsi": ">>"}
-_FLOAT = {"arith.addf": "+", "arith.subf": "-", "arith.mulf": "*", "arith.divf": "/"}
+_WRAPPING = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*"}
+_BITWISE = {"arith.andi": "&", "arith.ori": "|", "arith.xori": "^"}
+_SHIFTS = {"arith.shli": ("left", "u"), "arith.shrui": ("right", "u"), "arith.shrsi": ("right", "i")}
+_FLOAT = {"arith.addf": "+", "arith.subf": "-", "arith.mulf": "*", "arith.divf": "/", "tt.precise_divf": "/"}
 _EXTREMA = {"arith.maxsi": (">", ""), "arith.minsi": ("<", ""), "arith.maxui": (">", "u"), "arith.minui": ("<", "u")}
 _FLOAT_EXTREMA = {
     "arith.maxnumf": "ks_maxnum",
@@ -25,10 +28,13 @@ _FLOAT_EXTREMA = {
     "arith.maximumf": "ks_maximum",
     "arith.minimumf": "ks_minimum",
 }
-_PREDICATE = {"arith.addi": "^", "arith.subi": "^", "arith.muli": "&", "arith.maxui": "|", "arith.minui": "&"}
+_PREDICATE = {"arith.addi": "^", "arith.subi": "^", "arith.muli": "&", "arith.maxui": "|", "arith.minui": "&"} | {
+    "arith.maxsi": "&",  # true is -1
+    "arith.minsi": "|",
+}
 _ORDER = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _INVERSE = {"eq": "one", "gt": "ole", "ge": "olt", "lt": "oge", "le": "ogt"}
-_MATH_NAMES = {"math.powf": "pow", "math.roundeven": "rint"}
+_MATH_NAMES = {"math.powf": "pow", "math.roundeven": "rint", "tt.precise_sqrt": "sqrt"}
 
 
 class Writer:
@@ -42,6 +48,8 @@ class Writer:
         name = op.name
         kind = op.result.type
         element = kind.element
+        if name not in _CASTS and (element.is_f8 or any(operand.element.is_f8 for operand in kinds)):
+            return self._widened(op, args, kinds, vector)
         if name in _FLOAT:
             return self._rounded(f"{args[0]} {_FLOAT[name]} {args[1]}", element)
         if name == "arith.remf":
@@ -52,9 +60,22 @@ class Writer:
             return self._compare(op, args, kinds[0], vector)
         if name in _CASTS:
             return self._cast(op, args[0], kinds[0], vector)
-        if name.startswith("math.") or name in ("arith.negf", "tt.clampf", "tt.extern_elementwise"):
+        if name.startswith("math.") or name in _OTHER_MATH:
             return self._math(op, args, vector)
         return _integer(op, args, element, vector)
+
+    def _widened(self, op: Op, args: Sequence[str], kinds: Sequence[Type], vector: bool) -> str:
+        """An operation on 8-bit floats: in float32, rounded at the end."""
+        pairs = zip(args, kinds, strict=True)
+        wide = [
+            self.resize_float(arg, kind.element, Element.F32, vector) if kind.is_float else arg for arg, kind in pairs
+        ]
+        types = [kind.with_element(Element.F32) if kind.is_float else kind for kind in kinds]
+        result = op.result.type
+        if not result.is_float:
+            return self.elementwise(op, wide, types, vector)
+        inner = replace(op, results=(Value(op.result.name, result.with_element(Element.F32)),))
+        return self.resize_float(self.elementwise(inner, wide, types, vector), Element.F32, result.element, vector)
 
     def _rounded(self, code: str, element: Element) -> str:
         return f"ks_round_{element.value}({code})" if element.is_half else f"({code})"
@@ -103,7 +124,9 @@ class Writer:
             code = known.expression.format(*args)
         else:
             code = self.call(known.function, args, kind.element, vector)
-        return _convert(code, kind, op.result.type, vector) if known.converts else code
+        if known.converts:
+            return self._to_integer(code, kind.element, op.result.type.element, vector, signed=True)
+        return code
 
     def _compare(self, op: Op, args: Sequence[str], kind: Type, vector: bool) -> str:
         predicate = op.words[0]
@@ -127,9 +150,10 @@ class Writer:
         if op.name in ("tt.bitcast", "arith.bitcast"):
             return _bitcast(op, code, source, target, vector)
         if op.name in ("arith.truncf", "arith.extf", "tt.fp_to_fp"):
-            if op.attributes.get("rounding") == "rtz" and target.element.bits < source.element.bits:
-                raise UnsupportedConstruct("tt.fp_to_fp rounding = rtz", "only round to nearest", op.location)
-            return _float_to_float(code, source.element, target.element, vector)
+            to_zero = op.attributes.get("rounding") == "rtz" and target.element.bits < source.element.bits
+            return self.resize_float(code, source.element, target.element, vector, to_zero=to_zero)
+        if source.is_float:
+            return self._to_integer(code, source.element, target.element, vector, signed=op.name != "arith.fptoui")
         if op.name in ("arith.extui", "arith.uitofp"):
             if source.is_predicate:
                 code = f"({code} & 1)" if vector else f"(i32){code}"
@@ -140,13 +164,54 @@ class Writer:
         if target.is_predicate:
             whole = f"__builtin_convertvector({code}, vi32)" if vector else f"(i64)({code})"
             return f"ks_mask(({whole} & 1) != 0)"
+        if target.element.is_f8:
+            single = _convert(code, source, target.with_element(Element.F32), vector)
+            return self.resize_float(single, Element.F32, target.element, vector)
         converted = _convert(code, source, target, vector)
         return self._rounded(converted, target.element) if target.is_float else converted
+
+    def _on_lanes(self, function: str, code: str, lanes: str, vector: bool) -> str:
+        """A call of a conversion that exists for vectors (of type `lanes`) only."""
+        self.functions.add(function.partition("<")[0])
+        return f"{function}({code})" if vector else f"{function}(ks_splat<{lanes}>({code}))[0]"
+
+    def resize_float(self, code: str, source: Element, target: Element, vector: bool, *, to_zero: bool = False) -> str:
+        """From one float type to another, rounded once: to nearest with ties to even, or towards zero."""
+        if source is target:
+            return code
+        if source.is_f8:
+            code = self._on_lanes(f"ks_widen_{source.value}", code, "vi8", vector)
+        if target is Element.F64 or (source is Element.F64 and target is Element.F32 and not to_zero):
+            return _convert(code, Type(source), Type(target), vector)
+        if source is Element.F64:
+            self.functions.update(["ks_toward_zero"] if to_zero else [])
+            code = f"{'ks_toward_zero' if to_zero else 'ks_to_odd'}({code})"
+        if target is Element.F32 or (source.is_f8 and target.is_half):
+            return code
+        if to_zero:
+            code = self._on_lanes(f"ks_truncate_{target.value}", code, "vf32", vector)
+        if target.is_half:
+            return code if to_zero else f"ks_round_{target.value}({code})"
+        return self._on_lanes(f"ks_{'keep' if to_zero else 'narrow'}_{target.value}", code, "vf32", vector)
+
+    def _to_integer(self, code: str, source: Element, target: Element, vector: bool, *, signed: bool) -> str:
+        """Towards zero; narrow integers are the low bits of a 16-bit result, as on a GPU."""
+        if source.is_f8:
+            code = self.resize_float(code, source, Element.F32, vector)
+            source = Element.F32
+        wide = f"{'i' if signed else 'u'}{max(target.bits, 16)}"
+        whole = self._on_lanes(f"ks_whole<v{wide}, {wide}>", code, vector_type(Type(source)), vector)
+        if target is Element.I1:
+            return f"ks_mask({whole} != 0)"
+        if not vector:
+            return f"({target.value}){whole}"
+        return f"__builtin_convertvector({whole}, vi8)" if target is Element.I8 else f"(v{target.value}){whole}"
 
 
 _CASTS = {"tt.bitcast", "tt.fp_to_fp", "arith.bitcast", "arith.index_cast"} | {
     f"arith.{name}" for name in ("extsi", "extui", "trunci", "extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui")
 }
+_OTHER_MATH = {"arith.negf", "tt.clampf", "tt.extern_elementwise", "tt.precise_sqrt"}
 
 
 def _convert(code: str, source: Type, target: Type, vector: bool) -> str:
@@ -155,17 +220,8 @@ def _convert(code: str, source: Type, target: Type, vector: bool) -> str:
     return f"({scalar_type(target)})({code})"
 
 
-def _float_to_float(code: str, source: Element, target: Element, vector: bool) -> str:
-    if target.is_half:
-        if source is target:
-            return code
-        narrow = f"ks_to_odd({code})" if source is Element.F64 else code
-        return f"ks_round_{target.value}({narrow})"
-    return code if computed(source) is target else _convert(code, Type(source), Type(target), vector)
-
-
 def _bitcast(op: Op, code: str, source: Type, target: Type, vector: bool) -> str:
-    a, b = source.element, target.element
+    a, b = stored(source.element), stored(target.element)
     if a is b:
         return code
     if a.bits != b.bits or a is Element.I1:
@@ -201,13 +257,14 @@ def _wrap(operator: str, args: Sequence[str], element: Element, vector: bool) ->
     if vector:
         return f"(vi{element.bits})((vu{element.bits}){args[0]} {operator} (vu{element.bits}){args[1]})"
     wide = max(element.bits, 32)  # C++ would promote a narrow unsigned type to a signed int
-    narrow = f"(u{element.bits})" if operator == ">>" and element.bits < 32 else ""
-    return f"(i{element.bits})((u{wide}){narrow}{args[0]} {operator} (u{wide}){args[1]})"
+    return f"(i{element.bits})((u{wide}){args[0]} {operator} (u{wide}){args[1]})"
 
 
 def _integer(op: Op, args: Sequence[str], element: Element, vector: bool) -> str:
     name = op.name
     if element is Element.I1:
+        if name in _SHIFTS:
+            return args[0] if name == "arith.shrsi" else f"({args[0]} & ks_not({args[1]}))"
         operator = _PREDICATE.get(name) or _BITWISE.get(name)
         if operator is None:
             raise UnsupportedConstruct(f"{name} on i1", "no such predicate arithmetic", op.location)
@@ -215,6 +272,10 @@ def _integer(op: Op, args: Sequence[str], element: Element, vector: bool) -> str
     kind = f"{'v' if vector else ''}u{element.bits}"
     if name in _WRAPPING:
         return _wrap(_WRAPPING[name], args, element, vector)
+    if name in _SHIFTS:
+        direction, sign = _SHIFTS[name]
+        value = f"({'v' if vector else ''}{sign}{element.bits}){args[0]}"
+        return f"({'v' if vector else ''}i{element.bits})ks_shift_{direction}({value}, ({kind}){args[1]})"
     if name in _BITWISE:
         return f"({args[0]} {_BITWISE[name]} {args[1]})"
     if name in _EXTREMA:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kernelsmith.triton_cpu import affine
+from kernelsmith.triton_cpu.analysis import ELEMENTWISE
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct
 from kernelsmith.triton_cpu.ir import Dense, Element, Op, Type, Value
 from kernelsmith.triton_cpu.loop import Index, Loop, Varies
@@ -144,10 +145,7 @@ def by_definition(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     special = _SPECIAL.get(op.name)
     if special is not None:
         return special(loop, op, value, index)
-    if not (
-        op.name.startswith(("arith.", "math."))
-        or op.name in ("tt.clampf", "tt.mulhiui", "tt.extern_elementwise", "tt.fp_to_fp")
-    ):
+    if not (op.name.startswith(("arith.", "math.")) or op.name in ELEMENTWISE):
         raise UnsupportedConstruct(op.name, "it is not known", op.location)
     return _elementwise(loop, op, value, index)
 

@@ -25,11 +25,15 @@ class Element(Enum):
     BF16 = "bf16"
     F32 = "f32"
     F64 = "f64"
+    F8E4M3FN = "f8E4M3FN"
+    F8E5M2 = "f8E5M2"
+    F8E4M3FNUZ = "f8E4M3FNUZ"
+    F8E5M2FNUZ = "f8E5M2FNUZ"
 
     @property
     def bits(self) -> int:
         """Width in bits; a predicate has one."""
-        return int(self.value.lstrip("bfi"))
+        return 8 if self.is_f8 else int(self.value.lstrip("bfi"))
 
     @property
     def bytes(self) -> int:
@@ -38,7 +42,12 @@ class Element(Enum):
 
     @property
     def is_float(self) -> bool:
-        return self in (Element.F16, Element.BF16, Element.F32, Element.F64)
+        return self.value[0] in "fb"
+
+    @property
+    def is_f8(self) -> bool:
+        """8-bit floats, which are held as their bits and computed in float32."""
+        return self.value.startswith("f8")
 
     @property
     def is_half(self) -> bool:

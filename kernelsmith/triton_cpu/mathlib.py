@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelsmith.triton_cpu import formats
 from kernelsmith.triton_cpu.isa import Isa
 
 _FOLDER = Path(__file__).parent / "cpp"
@@ -80,6 +81,8 @@ def _sections() -> tuple[_Section, ...]:
         *_rare_sections(),
         *_file_sections("math_f32.h"),
         *_file_sections("math_wide.h"),
+        *_file_sections("convert.h"),
+        *formats.sections(),
     ]
     every = {name for names, _ in found for name in names}
     return tuple(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kernelsmith.triton_cpu import affine
 from kernelsmith.triton_cpu.ir import Element, Type, Value
 from kernelsmith.triton_cpu.loop import Index, Loop, Varies, element_address
-from kernelsmith.triton_cpu.names import array_element, vector_type
+from kernelsmith.triton_cpu.names import array_element, stored, vector_type
 from kernelsmith.triton_cpu.reps import Linear, Offsets, Prefix, Rep, Uniform, Vector
 
 _TRUE = Uniform("true")
@@ -84,7 +84,7 @@ def write_array(loop: Loop, array: str, kind: Type, index: Index, rep: Rep) -> N
 def load_lanes(loop: Loop, value: Value, pointer: Rep, mask: Rep, other: Rep) -> Rep:
     """tt.load at one index; masked-off lanes yield `other`."""
     kind = value.type
-    element = kind.element.value
+    element = stored(kind.element).value
     if isinstance(pointer, Uniform) and isinstance(mask, Uniform):
         code = f"ks_get_{element}({pointer.code})"
         if mask != _TRUE and isinstance(other, Uniform):
@@ -132,15 +132,15 @@ def _place(loop: Loop, pointer: Rep, kind: Type) -> tuple[str, str]:
     raise TypeError("a pointer has one of the three pointer forms")
 
 
-def store_lanes(loop: Loop, kind: Type, pointer: Rep, stored: Rep, mask: Rep) -> None:
+def store_lanes(loop: Loop, kind: Type, pointer: Rep, rep: Rep, mask: Rep) -> None:
     """tt.store at one index."""
-    element = kind.element.value
-    if isinstance(pointer, Uniform) and isinstance(mask, Uniform) and isinstance(stored, Uniform):
+    element = stored(kind.element).value
+    if isinstance(pointer, Uniform) and isinstance(mask, Uniform) and isinstance(rep, Uniform):
         guard = "" if mask == _TRUE else f"if ({mask.code}) "
-        loop.body.append(f"{guard}ks_put_{element}({pointer.code}, {stored.code});")
+        loop.body.append(f"{guard}ks_put_{element}({pointer.code}, {rep.code});")
         return
     place, lanes = _place(loop, pointer, kind)
-    data = loop.as_vector(stored, kind)
+    data = loop.as_vector(rep, kind)
     contiguous = isinstance(pointer, Linear) and pointer.stride == 1
     if isinstance(mask, Uniform):
         guard = "" if mask == _TRUE else f"if ({mask.code}) "

@@ -13,8 +13,13 @@ _LIMITS = {Element.I8: 8, Element.I16: 16, Element.I32: 32, Element.I64: 64}
 
 
 def computed(element: Element) -> Element:
-    """The element that arithmetic and arrays use: 16-bit floats are held as float32."""
-    return Element.F32 if element.is_half else element
+    """How values and arrays hold an element: 16-bit floats as float32, 8-bit floats as their bits."""
+    return Element.F32 if element.is_half else stored(element)
+
+
+def stored(element: Element) -> Element:
+    """How memory accesses see an element: an 8-bit float is just a byte."""
+    return Element.I8 if element.is_f8 else element
 
 
 def scalar_type(kind: Type) -> str:
@@ -51,7 +56,7 @@ def literal(bits: int, element: Element) -> str:
     """An exact literal for a bit pattern."""
     if element is Element.I1:
         return "true" if bits & 1 else "false"
-    if element in _LIMITS:
+    if element in _LIMITS or element.is_f8:
         value = bits - (1 << element.bits) if bits >> (element.bits - 1) else bits
         if element is Element.I64:
             return f"(i64){bits:#x}ul" if abs(value) > 1 << 31 else f"{value}l"

@@ -125,7 +125,7 @@ def test_malformed_text_is_refused_with_the_reason(body: str, words: str) -> Non
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("    %a = tt.splat %n : i32 -> tensor<4xf8E4M3FN>", "f8E4M3FN"),
+        ("    %a = tt.splat %n : i32 -> tensor<4xf4E2M1FN>", "f4E2M1FN"),
         ("    %a = tt.splat %n : i32 -> tensor<99999999xi32>", "more than"),
         ("    %a = tt.frobnicate %n : i32", "tt.frobnicate"),
         ("    %a = tt.frobnicate %n : i32 -> i32", "tt.frobnicate"),

@@ -225,6 +225,20 @@ KS_INLINE vi32 ks_vdivide(vi32 a, vi32 b) {
 KS_INLINE vi32 ks_vremainder(vi32 a, vi32 b) {
   return b == 0 ? a : (vi32)((vu32)a - (vu32)ks_vdivide(a, b) * (vu32)b);
 }
+// Shifts by the width or more leave nothing but the sign. The shift count is unsigned.
+template <class V, class U> KS_INLINE V ks_shift_left(V a, U b) {
+  constexpr int n = 8 * sizeof(a[0]);
+  return b < n ? a << (V)(b & (n - 1)) : V{};
+}
+template <class V, class U> KS_INLINE V ks_shift_right(V a, U b) {
+  constexpr int n = 8 * sizeof(a[0]);
+  return b < n ? a >> (V)(b & (n - 1)) : a < 0 ? V{} - 1 : V{};
+}
+#define KS_SHIFTS(T, U)                                                                                  \
+  KS_INLINE T ks_shift_left(T a, U b) { return b < 8 * sizeof(T) ? (T)((u64)a << b) : (T)0; }            \
+  KS_INLINE T ks_shift_right(T a, U b) { return b < 8 * sizeof(T) ? (T)(a >> b) : a < 0 ? (T)-1 : (T)0; }
+KS_SHIFTS(i8, u8) KS_SHIFTS(i16, u16) KS_SHIFTS(i32, u32) KS_SHIFTS(i64, u64)
+KS_SHIFTS(u8, u8) KS_SHIFTS(u16, u16) KS_SHIFTS(u32, u32) KS_SHIFTS(u64, u64)
 KS_INLINE u32 ks_mulhi(u32 a, u32 b) { return (u32)((u64)a * b >> 32); }
 KS_INLINE u64 ks_mulhi(u64 a, u64 b) { return (u64)((unsigned __int128)a * b >> 64); }
 KS_INLINE vu32 ks_mulhi(vu32 a, vu32 b) {
