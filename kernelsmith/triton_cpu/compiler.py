@@ -163,7 +163,7 @@ def _make_library(module: Any, metadata: dict[str, Any], options: CPUOptions) ->
         text = str(_simplify(module))
     binary = launch.build_ttir(text, host_isa(), fp_fusion=options.enable_fp_fusion, checked=False)
     metadata["name"] = binary.name
-    metadata["shared"] = 0
+    metadata["shared"] = 1  # bytes; there is no such memory, but programs divide by what a kernel takes of it
     metadata["slot_types"] = binary.arguments
     metadata["scratch_bytes"] = binary.scratch_bytes
     metadata["waits"] = binary.waits

@@ -48,9 +48,12 @@ class _Utils:
     """What Triton asks of a device beside launching."""
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[ctypes.CDLL, int, int, int, int]:
-        """Returns the library, the entry's address, and the registers, spills and threads that mean nothing here."""
+        """Returns the library, the entry's address, and the registers, spills and threads that mean nothing here.
+
+        Never 0 registers: programs divide by them to learn how many instances fit.
+        """
         library = pool.load_library(kernel)
-        return library, entry_of(library), 0, 0, _UNLIMITED
+        return library, entry_of(library), 1, 0, _UNLIMITED
 
     def unload_module(self, module: ctypes.CDLL) -> None:
         _ctypes.dlclose(module._handle)

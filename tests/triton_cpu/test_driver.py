@@ -312,3 +312,11 @@ def test_libdevice_has_every_function_that_cudas_has_for_floats() -> None:
     directed = ("_rd", "_ru", "_rz")
     names = {name for name in dir(cuda) if callable(getattr(cuda, name)) and not name.endswith(directed)}
     assert names - set(dir(libdevice_calls)) == integers_only | halves_of_doubles
+
+
+def test_what_programs_divide_by_is_not_zero(dumping: None) -> None:
+    """They fit instances into registers and shared memory: a kernel takes at least one of each."""
+    kernel = nothing.warmup(torch.zeros(8, dtype=torch.int64), torch.zeros(8), grid=(1,))
+    kernel._init_handles()
+    assert kernel.n_regs > 0
+    assert kernel.metadata.shared > 0

@@ -1,0 +1,227 @@
+"""`python -m benchmarks.triton_cpu libraries --sources DIR`: kernels of FlagGems, Liger-Kernel and TritonBench-G.
+
+DIR holds three clones: FlagGems (github.com/FlagOpen/FlagGems), Liger-Kernel (github.com/linkedin/Liger-Kernel) and
+TritonBench (github.com/thunlp/TritonBench). Their tests need packages that kernelsmith does not: install them
+aside and name the folder, `pip install --target SITE pyyaml sqlalchemy scipy einops transformers` and `--site SITE`.
+
+Two tables. Compile: every distinct @triton.jit function that a library's own tests make Triton compile. Compare:
+FlagGems' and Liger-Kernel's operators by their own tests against PyTorch, a sample of each test's cases that holds
+all its dtypes; TritonBench's functions on their own inputs against Triton's interpreter. "cuda" means the CPU, and
+autotuners try their first configuration only. One child process per file, restarted after a crash or a hang; events
+are kept in --results, and a second run goes on where the first one ended. Ends with 0 if at least 90 % of the kernels
+compile and at least 150 operators are right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.triton_cpu.events import Event, append, read
+
+GOAL_COMPILE = 0.9
+GOAL_RIGHT = 150
+FILE_LIMIT_S = 1800
+QUIET_LIMIT_S = 300
+_NOT_OURS = ("front end", "skipped", "no reference")
+_WORST_FIRST = (
+    "crash",
+    "wrong",
+    "does not build",
+    "error",
+    "time-out",
+    "unsupported",
+    "front end",
+    "no reference",
+    "right",
+    "skipped",
+)
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library: its folder, where its tests are, and how pytest is called there; no tests means TritonBench's way."""
+
+    name: str
+    tests: str
+    paths: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+# Left out: files without a kernel of Triton's (CuTe, cuTile, models, training loops); they would run nothing here.
+_LIGER_LEFT_OUT = ("cute", "cutile", "auto_model", "monkey_patch", "trainer", "flex_attention", "mm_int8int2", "utils")
+LIBRARIES = (
+    Library("FlagGems", "tests/test_*.py", ("src",), ("--mode", "quick", "--ref", "cuda"), ("shape_utils",)),
+    Library("Liger-Kernel", "test/transformers/test_*.py", ("src", "."), (), _LIGER_LEFT_OUT),
+    Library("TritonBench", "data/TritonBench_G_v1", ("data/TritonBench_G_v1",)),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is told: folders, how many cases of a test, and seconds for one case."""
+
+    sources: Path
+    site: Path | None
+    results: Path
+    cases: int
+    time_limit_s: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel (table "compile") or an operator's test (table "compare"), judged over all its cases."""
+
+    table: str
+    library: str
+    name: str
+    outcome: str
+    cases: int
+    right: int
+    message: str = ""
+
+
+def files_of(library: Library, sources: Path) -> list[Path]:
+    found = sorted((sources / library.name).glob(library.tests))
+    return [path for path in found if not any(word in path.name for word in library.left_out)]
+
+
+def run_file(library: Library, file: Path, settings: Settings) -> None:
+    """Runs one file to its end, over as many child processes as its crashes make necessary."""
+    results = settings.results / library.name / f"{file.stem}.jsonl"
+    results.parent.mkdir(parents=True, exist_ok=True)
+    if any(event.kind == "file" for event in read(results)):
+        return
+    for _ in range(40):
+        before = len(read(results))
+        code = _run_child(library, file, settings, results)
+        events = read(results)
+        if code in (0, 1, 2, 4, 5):  # pytest's own: passed, failed, refused to collect, wrong use, nothing to do
+            append(results, Event("file", file.name, "", f"pytest ended with {code}" if code > 1 else ""))
+            return
+        open_test = events[-1].test or events[-1].name if len(events) > before else ""
+        append(results, Event("end", open_test or file.name, "crash", f"the process ended with {code}"))
+        if not open_test:
+            break
+    append(results, Event("file", file.name, "", "given up"))
+
+
+def _run_child(library: Library, file: Path, settings: Settings, results: Path) -> int:
+    """One child; ended when it has written nothing for a while. Its exit code, -9 if it was ended."""
+    folder = settings.sources / library.name
+    path = [str(Path(__file__).parents[2]), *(str(folder / each) for each in library.paths)]
+    path += [str(settings.site)] if settings.site else []
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path),
+        "LIBRARIES_RESULTS": str(results),
+        "LIBRARIES_CASES": str(settings.cases),
+        "LIBRARIES_TIME_LIMIT_S": str(settings.time_limit_s),
+        "GEMS_VENDOR": "nvidia",
+        "FLAGGEMS_CACHE_DIR": str(settings.results / "flag_gems"),
+    }
+    if library.name == "TritonBench":
+        command = [sys.executable, "-m", "benchmarks.triton_cpu.tritonbench", str(file)]
+    else:
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "benchmarks.triton_cpu.recorder", str(file)]
+        command.remove("-x")
+        command += ["-p", "no:cacheprovider", "-W", "ignore", "-o", "addopts=", *library.options]
+    log = results.with_suffix(".log")
+    with log.open("a") as output:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output)
+        size = -1
+        while True:
+            try:
+                return process.wait(QUIET_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                now = results.stat().st_size if results.exists() else 0
+                if now == size:
+                    process.kill()
+                    return process.wait()
+                size = now
+
+
+def rows_of(library: Library, results: Path) -> list[Row]:
+    """Both tables of one library from its events."""
+    kernels: dict[str, list[Event]] = defaultdict(list)
+    tests: dict[str, list[Event]] = defaultdict(list)
+    for path in sorted((results / library.name).glob("*.jsonl")):
+        for event in read(path):
+            if event.kind == "kernel":
+                kernels[event.name].append(event)
+            elif event.kind == "end":
+                tests[event.name.split("[")[0].split("/")[-1]].append(event)
+    rows = [_compile_row(library.name, name, events) for name, events in sorted(kernels.items())]
+    rows += [_compare_row(library.name, name, events) for name, events in sorted(tests.items())]
+    return rows
+
+
+def _compile_row(library: str, name: str, events: list[Event]) -> Row:
+    """A kernel compiles if some specialisation does and none is refused by this backend."""
+    good = sum(event.outcome == "compiles" for event in events)
+    bad = [event for event in events if event.outcome not in ("compiles", "front end")]
+    if bad:
+        return Row("compile", library, name, bad[0].outcome, len(events), good, bad[0].message)
+    outcome = "compiles" if good else "front end"
+    return Row("compile", library, name, outcome, len(events), good, "" if good else events[0].message)
+
+
+def _compare_row(library: str, name: str, events: list[Event]) -> Row:
+    worst = min(events, key=lambda event: _WORST_FIRST.index(event.outcome))
+    right = sum(event.outcome == "right" for event in events)
+    ran = sum(event.outcome != "skipped" for event in events)
+    return Row("compare", library, name, worst.outcome if ran else "skipped", len(events), right, worst.message)
+
+
+def summary(rows: list[Row]) -> tuple[str, bool]:
+    """What the tables say in two lines, and whether the goals are reached."""
+    compiled = [row for row in rows if row.table == "compile" and row.outcome not in _NOT_OURS]
+    good = sum(row.outcome == "compiles" for row in compiled)
+    compared = [row for row in rows if row.table == "compare" and row.outcome not in _NOT_OURS]
+    right = sum(row.outcome == "right" for row in compared)
+    share = good / len(compiled) if compiled else 0.0
+    text = (
+        f"compile: {good} of {len(compiled)} kernels ({share:.1%}; goal {GOAL_COMPILE:.0%})\n"
+        f"compare: {right} of {len(compared)} operators right (goal {GOAL_RIGHT})"
+    )
+    return text, share >= GOAL_COMPILE and right >= GOAL_RIGHT
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sources", type=Path, required=True, help="folder of the three clones")
+    parser.add_argument("--site", type=Path, help="folder of the packages that their tests need")
+    parser.add_argument("--results", type=Path, default=Path("libraries-results"), help="where events are kept")
+    parser.add_argument("--library", help="only this one")
+    parser.add_argument("--only", default="", help="only files whose name contains this")
+    parser.add_argument("--cases", type=int, default=6, help="cases of one test function, at most (default: 6)")
+    parser.add_argument("--time-limit-s", type=int, default=120, help="for one case (default: 120)")
+    parser.add_argument("--report", action="store_true", help="run nothing: print what the results say")
+    options = parser.parse_args(arguments)
+    site = options.site.resolve() if options.site else None
+    settings = Settings(options.sources.resolve(), site, options.results.resolve(), options.cases, options.time_limit_s)
+    rows: list[Row] = []
+    for library in LIBRARIES:
+        if options.library and options.library != library.name:
+            continue
+        for file in files_of(library, settings.sources) if not options.report else ():
+            if options.only in file.name:
+                print(f"{library.name}: {file.name}", file=sys.stderr)
+                run_file(library, file, settings)
+        rows += rows_of(library, settings.results)
+    for row in rows:
+        print(json.dumps(asdict(row)), flush=True)
+    text, reached = summary(rows)
+    print(text, file=sys.stderr)
+    return 0 if reached else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
