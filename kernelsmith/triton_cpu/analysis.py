@@ -58,6 +58,7 @@ ARRAY_OPERANDS: dict[str, tuple[int, ...] | None] = {
     "tt.gather": (0,),
     "tt.cat": None,
     "tt.histogram": (0,),
+    "tt.map_elementwise": None,
 }
 
 

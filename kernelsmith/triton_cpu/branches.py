@@ -1,4 +1,4 @@
-"""Control flow between a function's blocks: `cf.br`, `cf.cond_br`, `tt.return`.
+"""Control flow between the blocks of a function: `cf.br`, `cf.cond_br`, `tt.return`.
 
 A block is emitted inside the C++ scope of its immediate dominator, so that everything it may name is in sight: in place
 where only one branch leads to it, else behind a label after the dominator's end, and reached by `goto`. Such a jump
@@ -8,13 +8,13 @@ dominance algorithm" (2001).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelsmith.triton_cpu.atomics import is_volatile
 from kernelsmith.triton_cpu.carried import Carried, alias, assign, bind, declare, scalar_of
 from kernelsmith.triton_cpu.errors import TtirError
-from kernelsmith.triton_cpu.ir import Block, Function, Op, Successor, walk
+from kernelsmith.triton_cpu.ir import Block, Op, Region, Successor, walk
 from kernelsmith.triton_cpu.scope import Scope
 from kernelsmith.triton_cpu.statements import emit_block, settle
 
@@ -44,8 +44,7 @@ def _targets(blocks: dict[str, Block], block: Block) -> list[Block]:
     return found
 
 
-def _graph(function: Function, blocks: dict[str, Block]) -> _Graph:
-    entry = function.body.entry
+def _graph(entry: Block, blocks: dict[str, Block]) -> _Graph:
     sources: dict[Block, list[Block]] = {entry: []}
     order: list[Block] = []
     stack = [(entry, iter(_targets(blocks, entry)))]
@@ -61,7 +60,7 @@ def _graph(function: Function, blocks: dict[str, Block]) -> _Graph:
             stack.append((target, iter(_targets(blocks, target))))
         sources[target].append(block)
     if sources[entry]:
-        raise TtirError("no branch may lead to a function's first block")
+        raise TtirError("no branch may lead to the first block")
     return _Graph(order, {block: len(found) for block, found in sources.items()}, _dominators(order, sources))
 
 
@@ -87,22 +86,22 @@ def _dominators(order: list[Block], sources: dict[Block, list[Block]]) -> dict[B
     return parents
 
 
-def emit_blocks(scope: Scope, function: Function, results: Sequence[Carried], control: Control) -> None:
-    """Emit a function from its first block on; `results` receive what it returns."""
-    blocks = {block.label: block for block in function.body.blocks}
-    graph = _graph(function, blocks)
-    waits = any(op.name.startswith("tt.atomic") or is_volatile(op) for op in walk(function.body))
-    _Emission(scope, blocks, graph, results, control, waits).block(function.body.entry)
+def emit_blocks(scope: Scope, region: Region, finish: Callable[[Op | None], None], control: Control) -> None:
+    """Emit a region from its first block on; `finish` does what its end asks for, given `tt.return` or the like."""
+    blocks = {block.label: block for block in region.blocks}
+    graph = _graph(region.entry, blocks)
+    waits = any(op.name.startswith("tt.atomic") or is_volatile(op) for op in walk(region))
+    _Emission(scope, blocks, graph, finish, control, waits).block(region.entry)
 
 
 @dataclass
 class _Emission:
-    """One function while it is being emitted. `labels` and `homes` are those of blocks that several branches reach."""
+    """One region while it is being emitted. `labels` and `homes` are those of blocks that several branches reach."""
 
     scope: Scope
     blocks: dict[str, Block]
     graph: _Graph
-    results: Sequence[Carried]
+    finish: Callable[[Op | None], None]
     control: Control
     waits: bool
     labels: dict[Block, str] = field(default_factory=dict)
@@ -113,9 +112,8 @@ class _Emission:
         scope = self.scope
         self.begun.add(block)
         terminator = emit_block(scope, block, self.control)
-        if terminator is None or terminator.name == "tt.return":
-            if self.results and terminator is not None:
-                assign(scope, self.results, terminator.operands)
+        if terminator is None or not terminator.successors:
+            self.finish(terminator)
             scope.write("return;")
             return
         settle(scope, block, len(block.ops) - 1, include=True)

@@ -8,8 +8,9 @@ from kernelsmith.triton_cpu.atomics import is_volatile
 from kernelsmith.triton_cpu.branches import emit_blocks
 from kernelsmith.triton_cpu.carried import Carried, alias, assign, bind, declare, scalar_of, steps_of
 from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
-from kernelsmith.triton_cpu.ir import Block, Function, Op, Region, Value, walk
-from kernelsmith.triton_cpu.names import scalar_type
+from kernelsmith.triton_cpu.evaluate import materialise
+from kernelsmith.triton_cpu.ir import Block, Function, Op, Region, Type, Value, walk
+from kernelsmith.triton_cpu.names import array_element, scalar_type
 from kernelsmith.triton_cpu.scope import Scope
 from kernelsmith.triton_cpu.statements import emit_block, settle
 
@@ -29,7 +30,12 @@ def emit_control(scope: Scope, block: Block, position: int) -> bool:
 
 def emit_function(scope: Scope, function: Function, results: Sequence[Carried] = ()) -> None:
     """A function's blocks; what it returns goes into `results`."""
-    emit_blocks(scope, function, results, emit_control)
+
+    def finish(terminator: Op | None) -> None:
+        if results and terminator is not None:
+            assign(scope, results, terminator.operands)
+
+    emit_blocks(scope, function.body, finish, emit_control)
 
 
 def _body(scope: Scope, region: Region) -> Op | None:
@@ -193,9 +199,49 @@ def emit_call(scope: Scope, op: Op) -> None:
         bind(scope, item.value, item.home)
 
 
+def emit_map(scope: Scope, op: Op) -> None:
+    """tt.map_elementwise: a scalar function of `pack` neighbouring elements at a time, in row-major order."""
+    pack, region = op.integer("pack", 1), op.regions[0]
+    count = op.operands[0].type.count
+    arguments = [(operand, part) for operand in op.operands for part in range(pack)]
+    results = [(value, part) for value in op.results for part in range(pack)]
+    wanted = [operand.type.with_shape(()) for operand, _ in arguments]
+    if pack < 1 or count % pack or [argument.type for argument in region.entry.arguments] != wanted:
+        raise TtirError("tt.map_elementwise does not match its function")
+    arrays = {operand: materialise(scope, operand) for operand in op.operands}
+    homes = {value: scope.array(value.type, value.name) for value in op.results}
+    first = scope.fresh("first")
+
+    def place(array: str, kind: Type, part: int) -> str:
+        return f"{array} + {array_element(kind).bytes} * ({first} + {part})"
+
+    def finish(terminator: Op | None) -> None:
+        values = terminator.operands if terminator is not None else ()
+        if [value.type for value in values] != [value.type.with_shape(()) for value, _ in results]:
+            raise TtirError("tt.map_elementwise does not match what its function returns")
+        for (home, part), value in zip(results, values, strict=True):
+            code = f"(i64){scalar_of(scope, value)}" if value.type.pointer else scalar_of(scope, value)
+            element = array_element(home.type).value
+            scope.write(f"ks_put_{element}({place(homes[home], home.type, part)}, {code});")
+
+    with scope.region(f"for (i64 {first} = 0; {first} < {count}; {first} += {pack}) [&] {{"):
+        for argument, (operand, part) in zip(region.entry.arguments, arguments, strict=True):
+            name, kind = scope.fresh(argument.name), scalar_type(argument.type)
+            element = array_element(operand.type).value
+            scope.write(
+                f"const {kind} {name} = ({kind})ks_get_{element}({place(arrays[operand], operand.type, part)});"
+            )
+            scope.scalars[argument] = name
+        emit_blocks(scope, region, finish, emit_control)
+    scope.lines[-1] += "();"
+    for value in op.results:
+        bind(scope, value, homes[value])
+
+
 _HANDLERS: dict[str, Callable[[Scope, Op], None]] = {
     "scf.for": emit_for,
     "scf.if": emit_if,
     "scf.while": emit_while,
     "tt.call": emit_call,
+    "tt.map_elementwise": emit_map,
 }

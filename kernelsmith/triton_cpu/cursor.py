@@ -79,6 +79,14 @@ class Cursor:
             return self.locations.resolve(self.skip_balanced())
         return None
 
+    def location_ahead(self) -> str | None:
+        """The location at the end of this line, for an operation that cannot be read up to there."""
+        while not (self.at("newline") or self.at("end")):
+            if self.at("word", "loc"):
+                return self.location()
+            self.position += 1
+        return None
+
     def type(self) -> Type:
         """One scalar, pointer or tensor type."""
         if not self.at("dims"):

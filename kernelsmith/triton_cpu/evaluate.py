@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kernelsmith.triton_cpu import affine
 from kernelsmith.triton_cpu.analysis import ELEMENTWISE
-from kernelsmith.triton_cpu.errors import UnsupportedConstruct
+from kernelsmith.triton_cpu.errors import UnsupportedConstruct, reason_for
 from kernelsmith.triton_cpu.ir import Dense, Element, Op, Type, Value
 from kernelsmith.triton_cpu.loop import Index, Loop, Varies
 from kernelsmith.triton_cpu.memory import addresses, load_lanes, read_array, write_array
@@ -146,7 +146,7 @@ def by_definition(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     if special is not None:
         return special(loop, op, value, index)
     if not (op.name.startswith(("arith.", "math.")) or op.name in ELEMENTWISE):
-        raise UnsupportedConstruct(op.name, "it is not known", op.location)
+        raise UnsupportedConstruct(op.name, reason_for(op.name), op.location)
     return _elementwise(loop, op, value, index)
 
 

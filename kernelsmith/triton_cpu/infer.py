@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
+from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct, reason_for
 from kernelsmith.triton_cpu.ir import Element, Type, Value
 
 Types = tuple[Type, ...]
@@ -20,6 +20,7 @@ _NO_RESULT = {
     "tt.assert",
     "tt.reduce.return",
     "tt.scan.return",
+    "tt.map_elementwise.return",
     "scf.yield",
     "scf.condition",
     "gpu.barrier",
@@ -64,7 +65,7 @@ def result_types(name: str, operands: Sequence[Value], left: Types, right: Types
     if name in ("tt.get_program_id", "tt.get_num_programs"):
         return (Type(Element.I32),)
     if not left:
-        raise UnsupportedConstruct(name, "unknown operation")
+        raise UnsupportedConstruct(name, reason_for(name))
     _check_elementwise(name, actual)
     return (left[-1],)
 

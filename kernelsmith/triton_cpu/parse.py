@@ -163,7 +163,10 @@ class _Parser:
         }
         generic = self.cursor.tokens[self.cursor.position - 1].kind == "string"
         reader = self.generic_op if generic else readers.get(name, self.plain_op)
-        draft = reader(name, names)
+        try:
+            draft = reader(name, names)
+        except UnsupportedConstruct as error:
+            raise error.at(self.cursor.location_ahead()) from None
         location = self.cursor.location()
         types = draft.types
         if sum(count for _, count in result_names) not in (len(types), 0):
@@ -274,7 +277,8 @@ class _Parser:
             draft.attributes |= cursor.attributes()
             cursor.take(">")
         if cursor.accept("("):
-            regions = [self.region(names)]
+            branches = name == "tt.map_elementwise"
+            regions = [self.region(names, allow_branches=branches)]
             while cursor.accept(","):
                 cursor.skip_newlines()
                 regions.append(self.region(names))

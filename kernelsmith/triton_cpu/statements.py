@@ -21,7 +21,7 @@ from kernelsmith.triton_cpu.atomics import (
     emit_barrier,
     is_volatile,
 )
-from kernelsmith.triton_cpu.errors import UnsupportedConstruct
+from kernelsmith.triton_cpu.errors import UnsupportedConstruct, reason_for
 from kernelsmith.triton_cpu.evaluate import by_definition, evaluate, materialise
 from kernelsmith.triton_cpu.ir import Block, Element, Op, Type, Value
 from kernelsmith.triton_cpu.loop import Loop
@@ -33,7 +33,7 @@ from kernelsmith.triton_cpu.reduce import emit_reduce, emit_scan
 from kernelsmith.triton_cpu.reps import ZERO, Linear, Uniform, uniform_code
 from kernelsmith.triton_cpu.scope import Scope
 
-TERMINATORS = {"scf.yield", "scf.condition", "tt.return", "cf.br", "cf.cond_br"}
+TERMINATORS = {"scf.yield", "scf.condition", "tt.return", "tt.map_elementwise.return", "cf.br", "cf.cond_br"}
 _BARRIERS = ("gpu.barrier", "ttg.barrier", "nvvm.barrier0")
 _EFFECTS = {
     "tt.store",
@@ -73,19 +73,27 @@ def emit_block(scope: Scope, block: Block, control: Callable[[Scope, Block, int]
     for position, op in enumerate(block.ops):
         if op.name in TERMINATORS:
             return op
-        if is_volatile(op):
-            settle(scope, block, position, include=False)
-            _load_now(scope, op)
-            continue
-        if op.name in _NOTHING or is_lazy(op):
-            continue
-        if op.name in _EFFECTS:
-            settle(scope, block, position, include=False)
-        if op.name in _ROOTS:
-            _ROOTS[op.name](scope, op)
-        elif not control(scope, block, position):
-            emit_scalar(scope, op)
+        try:
+            _emit_op(scope, block, position, control)
+        except UnsupportedConstruct as error:
+            raise error.at(op.location) from None
     return None
+
+
+def _emit_op(scope: Scope, block: Block, position: int, control: Callable[[Scope, Block, int], bool]) -> None:
+    op = block.ops[position]
+    if is_volatile(op):
+        settle(scope, block, position, include=False)
+        _load_now(scope, op)
+        return
+    if op.name in _NOTHING or is_lazy(op):
+        return
+    if op.name in _EFFECTS:
+        settle(scope, block, position, include=False)
+    if op.name in _ROOTS:
+        _ROOTS[op.name](scope, op)
+    elif not control(scope, block, position):
+        emit_scalar(scope, op)
 
 
 def _load_now(scope: Scope, op: Op) -> None:
@@ -101,7 +109,7 @@ def _load_now(scope: Scope, op: Op) -> None:
 def emit_scalar(scope: Scope, op: Op) -> None:
     """A rank-0 operation becomes a variable."""
     if len(op.results) != 1 or op.result.type.shape:
-        raise UnsupportedConstruct(op.name, "it is not known", op.location)
+        raise UnsupportedConstruct(op.name, reason_for(op.name), op.location)
     loop = Loop(scope, (), (), full=False, x=None)
     rep = by_definition(loop, op, op.result, ())
     scope.write(*loop.body)

@@ -172,3 +172,60 @@ def test_recursion_and_bad_branches_are_refused_with_their_place() -> None:
         launch.compile_ttir(RECURSION)
     with pytest.raises(TtirError, match=r"no block \^nowhere"):
         launch.compile_ttir(LOOP.replace("cf.br ^head", "cf.br ^nowhere"))
+
+
+@triton.jit
+def sign_of_difference(x, y):
+    if x < y:
+        return -1
+    if x == y:
+        return 0
+    return 1
+
+
+@triton.jit
+def crossed(a0, a1, b0, b1):
+    return a0 + b1, a1 * b0, a0 - b0, a1 + 1
+
+
+@triton.jit
+def mapped(x, y, out, B: tl.constexpr):
+    index = tl.arange(0, B)
+    a, b = tl.load(x + index), tl.load(y + index)
+    tl.store(out + index, tl.map_elementwise(sign_of_difference, a, b))
+    first, second = tl.map_elementwise(crossed, a, b, pack=2)
+    tl.store(out + B + index, first)
+    tl.store(out + 2 * B + index, second)
+
+
+def test_scalar_functions_of_neighbouring_elements() -> None:
+    x, y = torch.arange(32, dtype=torch.int32) % 5, torch.arange(32, dtype=torch.int32) % 3
+    out = torch.zeros(3, 16, 2, dtype=torch.int32)
+    mapped[(1,)](x, y, out, B=32)
+    (a0, a1), (b0, b1) = x.view(-1, 2).T, y.view(-1, 2).T
+    assert torch.equal(out[0].flatten(), torch.sign(x - y))
+    assert torch.equal(out[1], torch.stack([a0 + b1, a1 * b0], 1))
+    assert torch.equal(out[2], torch.stack([a0 - b0, a1 + 1], 1))
+
+
+@pytest.mark.parametrize(
+    ("op", "complaint"),
+    [
+        ("%a = arith.constant dense<0> : tensor<4xi128>", r"i128 at k\.py:3: no such element type"),
+        ("ttng.cluster_wait", r"ttng\.cluster_wait at k\.py:3: it stands for a GPU's hardware"),
+        ('%a = tt.elementwise_inline_asm "x" {pure = true} -> i32', r"inline_asm at k\.py:3: inline PTX .* constexpr"),
+        ("%a = math.frobnicate %x : f32", r"frobnicate of f32 at k\.py:3: no such function"),
+    ],
+)
+def test_what_cannot_be_compiled_is_named_with_its_line(op: str, complaint: str) -> None:
+    lines = [
+        '#loc1 = loc("k.py":3:4)',
+        "module {",
+        "tt.func public @k(%x: f32) {",
+        f"{op} loc(#loc1)",
+        "tt.return",
+        "}",
+        "}",
+    ]
+    with pytest.raises(UnsupportedConstruct, match=complaint):
+        launch.compile_ttir("\n".join(lines))
