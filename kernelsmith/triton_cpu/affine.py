@@ -6,8 +6,11 @@ is an index taken not to wrap.
 
 from __future__ import annotations
 
+import math
+
 from kernelsmith.triton_cpu.ir import Element, Op, Type
 from kernelsmith.triton_cpu.loop import Loop, element_address
+from kernelsmith.triton_cpu.names import literal
 from kernelsmith.triton_cpu.reps import ZERO, Linear, Offsets, Prefix, Rep, Uniform
 
 _I32 = Type(Element.I32)
@@ -23,16 +26,32 @@ _FLIPPED = {
 }
 
 
+def number(code: str) -> int | None:
+    """The value of an integer literal as it is written here; None for anything else."""
+    digits = code.strip("()").removesuffix("l")
+    return int(digits) if digits.removeprefix("-").isdecimal() else None
+
+
+def same(a: Rep, operator: str, b: Rep) -> Rep | None:
+    """The form that adding 0 or multiplying by 0 or 1 leaves, whatever the other operand is."""
+    for one, other in ((a, b), (b, a)):
+        known = number(other.code) if isinstance(other, Uniform) else None
+        if known == 0 and (operator == "+" or (operator == "-" and other is b)):
+            return one
+        if operator == "*" and known in (0, 1):
+            return one if known else ZERO
+    return None
+
+
 def wrapped(kind: Type, a: str, operator: str, b: str) -> str:
     """Scalar two's complement arithmetic."""
-    if a == "0" and operator == "+":
-        return b
-    if b == "0" and operator in "+-":
-        return a
-    if "1" in (a, b) and operator == "*":
-        return b if a == "1" else a
-    if "0" in (a, b) and operator == "*":
-        return "0"
+    known = same(Uniform(a), operator, Uniform(b))
+    if isinstance(known, Uniform):
+        return known.code
+    first, second = number(a), number(b)
+    if first is not None and second is not None:
+        result = {"+": first + second, "-": first - second, "*": first * second}[operator]
+        return literal(result & ((1 << kind.element.bits) - 1), kind.element)
     bits = max(kind.element.bits, 32)
     return f"(i{kind.element.bits})((u{bits}){a} {operator} (u{bits}){b})"
 
@@ -46,6 +65,9 @@ def stride_sum(kind: Type, a: int | str, operator: str, b: int | str) -> int | s
 def combine(loop: Loop, op_name: str, kind: Type, a: Rep, b: Rep) -> Rep | None:
     """add, sub and mul of integers when the result is uniform or linear; None when lanes are needed."""
     operator = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*"}[op_name]
+    known = same(a, operator, b)
+    if known is not None:
+        return known
     if isinstance(a, Uniform) and isinstance(b, Uniform):
         return Uniform(loop.scalar(kind, wrapped(kind, a.code, operator, b.code)))
     scalars = (Uniform, Linear)
@@ -207,6 +229,7 @@ def unflatten(loop: Loop, flat: Rep, shape: tuple[int, ...], run: int) -> tuple[
     """Index of the element at a row-major position; a linear `flat` covers `run` positions from a multiple of `run`."""
     index: list[Rep] = []
     step = 1
+    count = math.prod(shape)
     linear_used = False
     for size in reversed(shape):
         if size == 1:
@@ -214,18 +237,28 @@ def unflatten(loop: Loop, flat: Rep, shape: tuple[int, ...], run: int) -> tuple[
         elif isinstance(flat, Linear) and not (
             flat.stride == 1 and ((step > 1 and linear_used) or step * size % run == 0)
         ):
-            return unflatten(loop, loop.vector(_I32, loop.as_vector(flat, _I32), "flat"), shape, run)
+            return unflatten(loop, loop.position(_I32, loop.as_vector(flat, _I32), "flat"), shape, run)
         elif isinstance(flat, Linear):
-            part = loop.scalar(_I32, f"{flat.base} / {step} % {size}")
+            part = loop.scalar(_I32, _digit(flat.base, step, size, count))
             index.append(Uniform(part) if linear_used else Linear(part, 1))
             linear_used = True
         elif isinstance(flat, Uniform):
-            index.append(Uniform(loop.scalar(_I32, f"{flat.code} / {step} % {size}")))
+            index.append(Uniform(loop.scalar(_I32, _digit(flat.code, step, size, count))))
         else:
-            code = loop.as_vector(flat, _I32)
-            index.append(loop.vector(_I32, f"{code} / {step} % {size}", "at"))
+            digit = _digit(loop.as_vector(flat, _I32), step, size, count)
+            index.append(flat if step * size == count == size else loop.position(_I32, digit))
         step *= size
     return tuple(reversed(index))
+
+
+def _digit(flat: str, step: int, size: int, count: int) -> str:
+    """`flat / step % size` for 0 <= flat < count."""
+    code = flat
+    if step > 1:
+        code = f"({flat} >> {step.bit_length() - 1})" if step & (step - 1) == 0 else f"({flat} / {step})"
+    if step * size == count:
+        return code
+    return f"({code} & {size - 1})" if size & (size - 1) == 0 else f"({code} % {size})"
 
 
 def _or_vector(loop: Loop, name: str, a: Rep, b: Rep) -> Rep:
@@ -233,4 +266,4 @@ def _or_vector(loop: Loop, name: str, a: Rep, b: Rep) -> Rep:
     if rep is not None:
         return rep
     operator = "*" if name == "arith.muli" else "+"
-    return loop.vector(_I32, f"{loop.as_vector(a, _I32)} {operator} {loop.as_vector(b, _I32)}", "at")
+    return loop.position(_I32, f"{loop.as_vector(a, _I32)} {operator} {loop.as_vector(b, _I32)}")

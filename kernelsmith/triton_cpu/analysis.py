@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kernelsmith.triton_cpu.ir import Block, Function, Op, Region, Value, walk
 
@@ -51,6 +52,7 @@ ELEMENTWISE = {
     "tt.extern_elementwise",
 }
 _LAZY = _FREE | ELEMENTWISE | {"tt.load", "tt.unsplat"}
+_KEEPS_INDEX = ELEMENTWISE | {"tt.load", "tt.addptr", "tt.splat", "tt.bitcast", "tt.int_to_ptr", "tt.ptr_to_int"}
 # Roots that read some operands in an order of their own, so these must be arrays: operand positions, None for all.
 ARRAY_OPERANDS: dict[str, tuple[int, ...] | None] = {
     "tt.dot": (0, 1),
@@ -62,11 +64,23 @@ ARRAY_OPERANDS: dict[str, tuple[int, ...] | None] = {
 }
 
 
+def is_pair(op: Op) -> bool:
+    """True for a reduction over two elements, by which sorting networks pick one of a pair: better without an array."""
+    if op.name != "tt.reduce" or len(op.operands) != 1 or not op.result.type.shape:
+        return False
+    return op.operands[0].type.shape[op.integer("axis")] == 2
+
+
 def is_lazy(op: Op) -> bool:
     """True for tensor operations that are emitted where they are used."""
     if not op.results or not op.result.type.shape:
         return False
-    return op.name in _LAZY or op.name.startswith(("arith.", "math.")) or op.name == "tt.gather"
+    return is_pair(op) or op.name in _LAZY or op.name.startswith(("arith.", "math.")) or op.name == "tt.gather"
+
+
+def _keeps_index(op: Op) -> bool:
+    """Whether every element of the result depends on the operands' elements at its own index only."""
+    return op.name.startswith(("arith.", "math.")) or op.name in _KEEPS_INDEX
 
 
 def own_cost(op: Op) -> int:
@@ -106,6 +120,11 @@ class Uses:
     def loads_below(self, values: Iterable[Value], known: set[Value]) -> list[Op]:
         """Lazy loads that the expressions of `values` would execute, stopping at values that are already kept."""
         return [op for op in self._lazy_below(values, known) if op.name == "tt.load"]
+
+    def moved_loads_below(self, values: Iterable[Value], known: set[Value]) -> list[Op]:
+        """Of these, the ones whose elements end up at other indices than they were loaded at."""
+        movers = [op for op in self._lazy_below(values, known) if not _keeps_index(op)]
+        return self.loads_below([operand for op in movers for operand in op.operands], known)
 
     def kept_below(self, values: Iterable[Value], known: set[Value]) -> list[Value]:
         """Values below `values` that are to have an array and have none yet."""
@@ -172,26 +191,38 @@ def _outside_reads(op: Op) -> set[Value]:
     return reads - inner
 
 
+class _Root(NamedTuple):
+    """Who needs a value: the root's place, whether it has regions, and the operation whose loop computes it."""
+
+    position: int
+    nested: bool
+    loop: int
+
+
 def _keep(block: Block, uses: Uses, elsewhere: set[Value]) -> None:
     """Walk a block backwards, collecting each lazy value's roots. Other blocks' reads count for the terminator."""
-    roots: dict[Value, set[tuple[int, bool]]] = {}
+    roots: dict[Value, set[_Root]] = {}
     widened: set[Value] = set()
     for number in range(len(block.ops) - 1, -1, -1):
         op = block.ops[number]
         if is_lazy(op):
             mine = set().union(*(roots.get(value, set()) for value in op.results))
             repeats = _repeats(op)
-            grows = any(value in widened for value in op.results) or repeats
-            kept = _should_keep(op, mine, any(value in widened for value in op.results), uses)
+            moved = any(value in widened for value in op.results)
+            grows = moved or repeats
+            kept = _should_keep(op, mine, moved, uses)
             if kept:
                 uses.arrays.update(op.results)
             if mine:
                 for value in op.results:
-                    uses.last_root[value] = max(position for position, _ in mine)
+                    uses.last_root[value] = max(root.position for root in mine)
+            if kept and mine:
+                first = min(mine)
+                mine = {first._replace(loop=number) if moved else first}
             positions = ARRAY_OPERANDS.get(op.name, ()) if op.name == "tt.gather" else ()
             for at, value in enumerate(op.operands):
                 # A kept value reads its operands once, in its own loop, but no earlier than its first root.
-                roots.setdefault(value, set()).update({min(mine)} if kept and mine else mine)
+                roots.setdefault(value, set()).update(mine)
                 if grows and not kept:
                     widened.add(value)
                 if positions and at in positions:
@@ -202,7 +233,7 @@ def _keep(block: Block, uses: Uses, elsewhere: set[Value]) -> None:
         if number == len(block.ops) - 1:
             reads |= elsewhere
         for value in reads:
-            roots.setdefault(value, set()).add((number, nested))
+            roots.setdefault(value, set()).add(_Root(number, nested, number))
         if op.name in ARRAY_OPERANDS:
             positions = ARRAY_OPERANDS[op.name]
             for at, value in enumerate(op.operands):
@@ -210,20 +241,26 @@ def _keep(block: Block, uses: Uses, elsewhere: set[Value]) -> None:
                     uses.arrays.add(value)
     for value, found in roots.items():
         if value not in uses.last_root:
-            uses.last_root[value] = max((position for position, _ in found), default=-1)
+            uses.last_root[value] = max((root.position for root in found), default=-1)
 
 
 def _repeats(op: Op) -> bool:
-    return op.name == "tt.broadcast" and op.operands[0].type.shape != op.result.type.shape
+    """Whether elements of the operands are computed more than once for one look at each element of the result."""
+    return (op.name == "tt.broadcast" and op.operands[0].type.shape != op.result.type.shape) or is_pair(op)
 
 
-def _should_keep(op: Op, roots: set[tuple[int, bool]], widened: bool, uses: Uses) -> bool:
+def _only_for_pairs(op: Op, uses: Uses) -> bool:
+    """A cheap step before picking one of two, a product with 0 or 1: what it starts from is the value to keep."""
+    return own_cost(op) <= 1 and all(is_pair(user) for user in uses.users.get(op.result, ()))
+
+
+def _should_keep(op: Op, roots: set[_Root], widened: bool, uses: Uses) -> bool:
     value = op.result
     if value in uses.arrays:
         return True
-    if not roots or op.name in _FREE:
+    if not roots or op.name in _FREE or is_pair(op) or _only_for_pairs(op, uses):
         return False
-    in_loop = any(nested for _, nested in roots)
+    in_loop = any(root.nested for root in roots)
     cost = uses.cost.get(value, 0)
     if op.name == "tt.load":
         return len(roots) > 1 or in_loop

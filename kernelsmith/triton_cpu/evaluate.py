@@ -12,7 +12,7 @@ from collections.abc import Callable
 from kernelsmith.triton_cpu import affine
 from kernelsmith.triton_cpu.analysis import ELEMENTWISE
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct, reason_for
-from kernelsmith.triton_cpu.ir import Dense, Element, Op, Type, Value
+from kernelsmith.triton_cpu.ir import Dense, Element, Op, Region, Type, Value
 from kernelsmith.triton_cpu.loop import Index, Loop, Varies
 from kernelsmith.triton_cpu.memory import addresses, load_lanes, read_array, write_array
 from kernelsmith.triton_cpu.names import array_element, literal
@@ -181,10 +181,13 @@ def _keep_form(loop: Loop, op: Op, value: Value, reps: list[Rep]) -> Rep | None:
         return affine.divide(loop, op.name, kind.with_shape(()), *reps)
     if op.name == "arith.cmpi":
         return affine.compare(loop, op, *reps)
-    if op.name in ("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast") and isinstance(reps[0], Linear):
-        target = value.type.with_shape(())
-        if not target.is_predicate:
-            return affine.resize(loop, kind, target, reps[0], signed=op.name != "arith.extui")
+    target = value.type.with_shape(())
+    if op.name in ("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast") and not target.is_predicate:
+        rep = reps[0]
+        if isinstance(rep, Linear):
+            return affine.resize(loop, kind, target, rep, signed=op.name != "arith.extui")
+        if rep in (ZERO, Uniform("1")):
+            return rep
     return None
 
 
@@ -210,6 +213,18 @@ def _select_pointers(loop: Loop, mask: Rep, a: Rep, b: Rep, mask_kind: Type, kin
     first, second = (addresses(loop, rep, size) for rep in (a, b))
     code = f"ks_select({loop.as_vector(mask, mask_kind)}, {first}, {second}) / {size}"
     return Offsets("(char *)0", loop.vector(Type(Element.I64), code, "address").code, wide=True)
+
+
+def apply_region(loop: Loop, region: Region, arguments: list[Rep]) -> list[Rep]:
+    """Evaluate a combiner's body on one or KS_W elements at a time."""
+    block = region.entry
+    for op in block.ops:
+        for value in op.results:
+            loop.in_body.pop((value, ()), None)
+            loop.same_for_all_x.pop((value, ()), None)
+    for value, rep in zip(block.arguments, arguments, strict=True):
+        loop.in_body[(value, ())] = rep
+    return [evaluate(loop, value, ()) for value in block.ops[-1].operands]
 
 
 # ---- operations with a rule of their own ----
@@ -291,6 +306,14 @@ def _gather(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     return evaluate(loop, op.operands[0], (*index[:axis], where, *index[axis + 1 :]))
 
 
+def _pair(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    """A reduction over an axis of two elements: both, combined where the result is used."""
+    axis = op.integer("axis")
+    places = [(*index[:axis], Uniform(position), *index[axis:]) for position in "01"]
+    items = [evaluate(loop, operand, place) for place in places for operand in op.operands]
+    return apply_region(loop, op.regions[0], items)[op.results.index(value)]
+
+
 def _addptr(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     pointer, offset = op.operands
     reps = evaluate(loop, pointer, index), evaluate(loop, offset, index)
@@ -359,6 +382,7 @@ _SPECIAL: dict[str, Callable[[Loop, Op, Value, Index], Rep]] = {
     "tt.join": _join,
     "tt.split": _split,
     "tt.gather": _gather,
+    "tt.reduce": _pair,
     "tt.addptr": _addptr,
     "tt.load": _load,
     "tt.int_to_ptr": _pointer_cast,

@@ -37,6 +37,7 @@ class Loop:
         past: set in the copy for all x beyond the reach of every prefix mask: the masks' counts. There every value must
             be uniform, or `Varies` is raised.
         named: the scalars in `pre` by their code.
+        positions: the vectors of indices in `body` by their code.
         pre_end: lines between finding the masks' reach and the x loop.
         endings: what `fused` values are beyond that reach.
     """
@@ -60,6 +61,7 @@ class Loop:
         self.named: dict[tuple[Type, str], str] = {}
         self.same_for_all_x: dict[tuple[Value, Index], Rep] = {}
         self.in_body: dict[tuple[Value, Index], Rep] = {}
+        self.positions: dict[tuple[Type, str], Vector] = {}
 
     def tail(self) -> Loop:
         """The second copy, for the x that the limits leave over."""
@@ -108,6 +110,13 @@ class Loop:
         variable = self.scope.fresh(name)
         self.body.append(f"const {vector_type(kind)} {variable} = {code};")
         return Vector(variable)
+
+    def position(self, kind: Type, code: str, name: str = "at") -> Vector:
+        """Name a vector of indices, once for all who compute it from the same names."""
+        known = self.positions.get((kind, code))
+        if known is None:
+            known = self.positions[(kind, code)] = self.vector(kind, code, name)
+        return known
 
     def require(self, count: str) -> None:
         """From here on the body is right only for x < count."""

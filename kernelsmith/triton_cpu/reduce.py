@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kernelsmith.triton_cpu.evaluate import evaluate, materialise
+from kernelsmith.triton_cpu.evaluate import apply_region, evaluate, materialise
 from kernelsmith.triton_cpu.ir import Element, Op, Region, Type, Value
 from kernelsmith.triton_cpu.loop import Index, Loop, Varies
 from kernelsmith.triton_cpu.memory import read_array, write_array
@@ -215,18 +215,6 @@ def _combine_one(loop: Loop, op: Op, kind: Type, total: Rep, item: Rep) -> Rep:
         )
     codes = [loop.as_vector(rep, kind) for rep in (total, item)]
     return loop.vector(kind, writer.elementwise(op, codes, [kind, kind], vector=True))
-
-
-def apply_region(loop: Loop, region: Region, arguments: list[Rep]) -> list[Rep]:
-    """Evaluate a combiner's body on one or KS_W elements at a time."""
-    block = region.entry
-    for op in block.ops:
-        for value in op.results:
-            loop.in_body.pop((value, ()), None)
-            loop.same_for_all_x.pop((value, ()), None)
-    for value, rep in zip(block.arguments, arguments, strict=True):
-        loop.in_body[(value, ())] = rep
-    return [evaluate(loop, value, ()) for value in block.ops[-1].operands]
 
 
 def _reduce_arrays(scope: Scope, op: Op, axis: int, *, along_lanes: bool) -> None:

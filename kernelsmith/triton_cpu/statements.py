@@ -158,10 +158,14 @@ def emit_store(scope: Scope, op: Op) -> None:
 def _risky_loads(scope: Scope, op: Op) -> list[Op]:
     """Loads that a store's own loop must not execute: an earlier iteration may have overwritten what they read."""
     pointer = op.operands[0]
+    known = set(scope.arrays)
+    moved = set(scope.uses.moved_loads_below(op.operands, known))
     return [
         load
-        for load in scope.uses.loads_below(op.operands, set(scope.arrays))
-        if load.result.type.shape != pointer.type.shape or not same_offsets(scope, load.operands[0], pointer)
+        for load in scope.uses.loads_below(op.operands, known)
+        if load in moved
+        or load.result.type.shape != pointer.type.shape
+        or not same_offsets(scope, load.operands[0], pointer)
     ]
 
 
