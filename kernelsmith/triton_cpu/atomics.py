@@ -126,7 +126,8 @@ def emit_atomic_poll(scope: Scope, op: Op) -> None:
 
     def found(loop: Loop) -> str:
         pointer, wanted = (uniform_code(evaluate(loop, operand, loop.index)) for operand in op.operands[:2])
-        return f"ks_poll<__ATOMIC_{order}, {bits}>({pointer}, {_to_bits(wanted, element, bits)}, {deadline})"
+        watched = "" if scope.checks is None else scope.checks.watched(op)
+        return f"ks_poll<__ATOMIC_{order}, {bits}>({watched}{pointer}, {_to_bits(wanted, element, bits)}, {deadline})"
 
     _lane_by_lane(scope, op, found, mask_at=len(op.operands))
 
@@ -170,16 +171,21 @@ def _lane_by_lane(scope: Scope, op: Op, act: Callable[[Loop], str], mask_at: int
 
     def body(loop: Loop) -> None:
         mask = uniform_code(evaluate(loop, op.operands[mask_at], loop.index)) if len(op.operands) > mask_at else "true"
+        after = ""
+        if scope.checks is not None:
+            pointer = uniform_code(evaluate(loop, op.operands[0], loop.index))
+            mask, after = scope.checks.atomic(loop, op, pointer, mask)
         guard = "" if mask == "true" else f"if ({mask}) "
         call = act(loop)
         if value is None:
-            loop.body.append(f"{guard}(void){call};")
+            loop.body.append(f"{guard}{{ (void){call}; {after} }}")
         elif value.type.shape:
             name = scope.fresh("old")
-            loop.body += [f"{scalar_type(value.type.with_shape(()))} {name} = 0;", f"{guard}{name} = {call};"]
+            loop.body.append(f"{scalar_type(value.type.with_shape(()))} {name} = 0;")
+            loop.body.append(f"{guard}{{ {name} = {call}; {after} }}")
             write_array(loop, home, value.type, loop.index, Uniform(name))
         else:
-            loop.body.append(f"{guard}{home} = {call};")
+            loop.body.append(f"{guard}{{ {home} = {call}; {after} }}")
 
     emit_nest(scope, op.operands[0].type.shape, body, vectors=False)
     if value is not None:

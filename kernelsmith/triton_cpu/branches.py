@@ -150,4 +150,6 @@ class _Emission:
         if self.waits and target in self.begun:
             self.scope.waits = True
             self.scope.write("ks_pause();")
+            if self.scope.checks is not None:
+                self.scope.write(self.scope.checks.goes_on(target.ops[-1]))
         self.scope.write(f"goto {self.labels[target]};")

@@ -15,23 +15,27 @@ from importlib import resources
 
 from kernelsmith.triton_cpu import mathlib
 from kernelsmith.triton_cpu.analysis import analyse
+from kernelsmith.triton_cpu.checking import Checks
 from kernelsmith.triton_cpu.control import emit_function
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct
-from kernelsmith.triton_cpu.ir import Element, Module, Type, Value
+from kernelsmith.triton_cpu.ir import Element, Function, Module, Type, Value, walk
 from kernelsmith.triton_cpu.isa import Isa
 from kernelsmith.triton_cpu.names import scalar_type
 from kernelsmith.triton_cpu.parse import parse
 from kernelsmith.triton_cpu.scope import Scope
+from kernelsmith.triton_cpu.sites import Sites, Watch
 
 _RECURSION = 20_000
 _RUN = """
-extern "C" void kernelsmith_run(long lo, long hi, const int *grid, const unsigned long long *args, char *scratch) {
+extern "C" void kernelsmith_run(long lo, long hi, const int *grid, const unsigned long long *args, char *scratch) {{
   const i64 width = grid[0], height = grid[1];
-  for (i64 p = lo; p < hi; ++p)
+  for (i64 p = lo; p < hi; ++p) {{{stop}
     program((i32)(p % width), (i32)(p / width % height), (i32)(p / (width * height)),
             grid[0], grid[1], grid[2], args, scratch);
-}
+  }}
+}}
 """
+_NUMBER = "(u64)program_x + (u64)programs_x * ((u64)program_y + (u64)programs_y * (u64)program_z)"
 _PROGRAM = (
     "static void program(const i32 program_x, const i32 program_y, const i32 program_z, const i32 programs_x, "
     "const i32 programs_y, const i32 programs_z, const unsigned long long *args, char *scratch) {"
@@ -57,47 +61,77 @@ class GeneratedKernel:
     """A translation unit that exports `kernelsmith_run(lo, hi, grid, args, scratch)`.
 
     It runs the program instances lo..hi-1 of the grid, x fastest. `scratch_bytes` of memory, aligned to 64, belong to
-    the calling thread. `waits` says that a program instance may wait for another one.
+    the calling thread. `waits` says that a program instance may wait for another one. With a `watch`, one more slot
+    follows the arguments: the address of the monitor's context.
     """
 
     name: str
     source: str
     arguments: tuple[ArgumentType, ...]
     scratch_bytes: int
-    waits: bool = False
+    waits: bool
+    watch: Watch | None
 
 
 def generate(ttir: str, *, fp_fusion: bool = True, checked: bool = False, isa: Isa) -> GeneratedKernel:
     """Compile the one public function of a TTIR module.
 
-    `fp_fusion` is the C++ compiler's business (`-ffp-contract`) and changes no text.
+    `fp_fusion` is the C++ compiler's business (`-ffp-contract`) and changes no text. With `checked`, every access asks
+    the monitor (see `checking`).
 
     Raises:
         TtirError: the text is malformed.
         UnsupportedConstruct: it uses something that this backend does not compile.
     """
-    if checked:
-        raise UnsupportedConstruct("checked=True", "checked builds are not available for this level")
     module = parse(ttir)
     with _deep_recursion():
         try:
-            return _generate(module, isa)
+            return _generate(module, isa, checked)
         except RecursionError:
             raise UnsupportedConstruct(module.kernel.name, "its expressions nest too deeply") from None
 
 
-def _generate(module: Module, isa: Isa) -> GeneratedKernel:
+def _generate(module: Module, isa: Isa, checked: bool) -> GeneratedKernel:
     scope = Scope(module, isa)
     for function in module.functions.values():
         analyse(function, scope.uses)
     kernel = module.kernel
+    _monitor(scope, kernel, checked)
     for number, argument in enumerate(kernel.arguments):
         _unpack(scope, argument, number)
     emit_function(scope, kernel)
-    body = "\n".join([_PROGRAM, *scope.lines, "}"])
-    parts = [_level(isa), _prelude(), mathlib.source(scope.writer.functions, isa), body, _RUN]
+    head, run, context = [_PROGRAM], _RUN.format(stop=""), f"((KsContext *)args[{len(kernel.arguments)}])"
+    if scope.monitor is not None:
+        head.append(f"  KsCheck check({context}, {_NUMBER});")
+        run = _RUN.format(stop=f"\n    if ({context}->stop) return;")
+    body = "\n".join([*head, *scope.lines, "}"])
+    headers = [_text("prelude.h"), *([_text("checked_abi.h"), _text("checked.h")] if scope.monitor is not None else [])]
+    parts = [_level(isa), *headers, mathlib.source(scope.writer.functions, isa), body, run]
     arguments = tuple(ArgumentType(argument.type.element.value, argument.type.pointer) for argument in kernel.arguments)
-    return GeneratedKernel(kernel.name, "\n".join(parts), arguments, scope.scratch_bytes, scope.waits)
+    return GeneratedKernel(
+        kernel.name, "\n".join(parts), arguments, scope.scratch_bytes, scope.waits, _watch(scope, kernel, checked)
+    )
+
+
+def _monitor(scope: Scope, kernel: Function, checked: bool) -> None:
+    """Have accesses checked, or only assertions reported if there are any."""
+    asserts = any(op.name == "tt.assert" for function in scope.module.functions.values() for op in walk(function.body))
+    if not checked and not asserts:
+        return
+    sites = Sites()
+    for function in scope.module.functions.values():
+        own = function is kernel
+        pointers = {value: number if own else None for number, value in enumerate(function.arguments)}
+        sites.trace(function, {value: number for value, number in pointers.items() if value.type.pointer})
+    scope.monitor = Checks(sites)
+    scope.checks = scope.monitor if checked else None
+
+
+def _watch(scope: Scope, kernel: Function, checked: bool) -> Watch | None:
+    if scope.monitor is None:
+        return None
+    names = tuple(argument.name.lstrip("%") for argument in kernel.arguments)
+    return Watch(checked, names, tuple(scope.monitor.sites.table), scope.monitor.accesses())
 
 
 def _level(isa: Isa) -> str:
@@ -112,8 +146,8 @@ def _level(isa: Isa) -> str:
 
 
 @functools.cache
-def _prelude() -> str:
-    return resources.files("kernelsmith.triton_cpu").joinpath("cpp/prelude.h").read_text(encoding="utf-8")
+def _text(name: str) -> str:
+    return resources.files("kernelsmith.triton_cpu").joinpath("cpp", name).read_text(encoding="utf-8")
 
 
 def _unpack(scope: Scope, argument: Value, number: int) -> None:

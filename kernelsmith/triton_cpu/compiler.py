@@ -10,6 +10,8 @@ from kernelsmith.triton_cpu import triton_first  # noqa: F401  # isort: skip
 
 import functools
 import hashlib
+import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from types import ModuleType
@@ -95,7 +97,7 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
 
     def hash(self) -> str:
         """Part of Triton's cache key: our sources, the C++ compiler, its flags and this processor."""
-        return _identity()
+        return f"{_identity()}{'-checked' if checked_builds() else ''}"
 
     def parse_options(self, opts: dict[str, Any]) -> CPUOptions:
         given = {name: opts[name] for name in _OPTION_NAMES if opts.get(name) is not None}
@@ -125,6 +127,11 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int]:
         return metadata.num_warps, metadata.num_ctas
+
+
+def checked_builds() -> bool:
+    """Whether kernels are compiled as checked builds: `KERNELSMITH_CPU_CHECKED` is set to other than 0."""
+    return os.environ.get("KERNELSMITH_CPU_CHECKED", "0") not in ("", "0")
 
 
 @functools.cache
@@ -161,10 +168,11 @@ def _make_library(module: Any, metadata: dict[str, Any], options: CPUOptions) ->
     text = str(module)
     if any(name in text for name in _UNSIMPLIFIED):
         text = str(_simplify(module))
-    binary = launch.build_ttir(text, host_isa(), fp_fusion=options.enable_fp_fusion, checked=False)
+    binary = launch.build_ttir(text, host_isa(), fp_fusion=options.enable_fp_fusion, checked=checked_builds())
     metadata["name"] = binary.name
     metadata["shared"] = 1  # bytes; there is no such memory, but programs divide by what a kernel takes of it
     metadata["slot_types"] = binary.arguments
     metadata["scratch_bytes"] = binary.scratch_bytes
     metadata["waits"] = binary.waits
+    metadata["watch"] = None if binary.watch is None else json.dumps(binary.watch.as_json())
     return binary.code

@@ -131,7 +131,8 @@ def emit_while(scope: Scope, op: Op) -> None:
     ]
     results = [Carried(value, declare(scope, value, None)) for value in op.results]
     header = "for (;;) {"
-    if _may_wait(op):
+    waits = _may_wait(op)
+    if waits:
         scope.waits = True
         rounds = scope.fresh("rounds")
         header = f"for (u32 {rounds} = 0;; ks_wait(&{rounds})) {{"
@@ -144,6 +145,8 @@ def emit_while(scope: Scope, op: Op) -> None:
         go_on = scalar_of(scope, condition.operands[0])
         assign(scope, results, condition.operands[1:])
         scope.write(f"if (!{go_on}) break;")
+        if scope.checks is not None and waits:
+            scope.write(scope.checks.goes_on(op))
         for item, argument in zip(results, after.entry.arguments, strict=True):
             bind(scope, argument, item.home)
         terminator = _body(scope, after)

@@ -15,7 +15,7 @@ import platform
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
@@ -24,6 +24,9 @@ from kernelsmith.errors import UsageError
 from kernelsmith.triton_cpu import pool
 from kernelsmith.triton_cpu.isa import host_isa
 from kernelsmith.triton_cpu.launch import entry_of, pack_slot
+
+if TYPE_CHECKING:
+    from kernelsmith.triton_cpu.watched import WatchedLaunch
 
 # Scalar types of a Triton signature (and of TTIR, where they differ) as one 8-byte slot each.
 _SCALARS = {
@@ -75,6 +78,13 @@ class _Launcher:
         self._scratch_bytes: int = metadata.scratch_bytes
         self._leaves = list(_leaves(list(src.signature.values())))
         self._launch = pool.load_waiting() if metadata.waits else pool.load()
+        self._watched: WatchedLaunch | None = None
+        if metadata.watch is not None:
+            from kernelsmith.triton_cpu.watched import WatchedLaunch
+
+            self._watched = WatchedLaunch(
+                metadata.name, self._kinds, self._scratch_bytes, metadata.watch, metadata.waits
+            )
         # The fast path: no tuples, no descriptors, every type known to `struct`.
         self._picks = [(path[0], kind.startswith("*")) for path, kind in self._leaves]
         codes = ["Q" if kind.startswith("*") else _SCALARS.get(kind, ("", ""))[0] for _, kind in self._leaves]
@@ -96,7 +106,12 @@ class _Launcher:
     ) -> None:
         if enter_hook is not None:
             enter_hook(launch_metadata)
-        self._launch(self._request(function, (grid_x, grid_y, grid_z), args))
+        if self._watched is not None:
+            kinds, values = [kind for _, kind in self._leaves], [_at(args, path) for path, _ in self._leaves]
+            slots = list(_slots(kinds, values, len(self._kinds)))
+            self._watched(function, (grid_x, grid_y, grid_z), slots, kinds, values)
+        else:
+            self._launch(self._request(function, (grid_x, grid_y, grid_z), args))
         if exit_hook is not None:
             exit_hook(launch_metadata)
 

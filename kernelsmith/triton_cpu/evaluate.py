@@ -21,6 +21,7 @@ from kernelsmith.triton_cpu.reps import ZERO, Linear, Offsets, Rep, Uniform
 from kernelsmith.triton_cpu.scope import Scope
 
 _I32 = Type(Element.I32)
+_DIVISIONS = ("arith.divsi", "arith.remsi", "arith.divui", "arith.remui")
 
 
 def evaluate(loop: Loop, value: Value, index: Index) -> Rep:
@@ -159,13 +160,19 @@ def _elementwise(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     if linear is not None:
         return linear
     kinds = [operand.type for operand in op.operands]
+    divides = scope.checks if op.name in _DIVISIONS else None
     if all(isinstance(rep, Uniform) for rep in reps):
         codes = [rep.code for rep in reps if isinstance(rep, Uniform)]
+        if divides is not None and not value.type.shape:
+            codes[1] = divides.divisor(op, codes[1])
         return Uniform(
             loop.scalar(value.type.with_shape(()), scope.writer.elementwise(op, codes, kinds, vector=False), value.name)
         )
     codes = [loop.as_vector(rep, kind) for rep, kind in zip(reps, kinds, strict=True)]
-    return loop.vector(value.type, scope.writer.elementwise(op, codes, kinds, vector=True), value.name)
+    code = scope.writer.elementwise(op, codes, kinds, vector=True)
+    if divides is not None:
+        code = divides.quotient(loop, op, code, codes[1])
+    return loop.vector(value.type, code, value.name)
 
 
 def _keep_form(loop: Loop, op: Op, value: Value, reps: list[Rep]) -> Rep | None:
@@ -321,10 +328,15 @@ def _addptr(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
 
 
 def _load(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    checks = loop.scope.checks
     mask = evaluate(loop, op.operands[1], index) if len(op.operands) > 1 else Uniform("true")
     if mask == Uniform("false"):
+        if checks is not None and len(op.operands) < 3:
+            return checks.masked_off(loop, op)
         return evaluate(loop, op.operands[2], index) if len(op.operands) > 2 else ZERO
     pointer = evaluate(loop, op.operands[0], index)
+    if checks is not None:
+        return checks.load(loop, op, index, pointer, mask)
     other = evaluate(loop, op.operands[2], index) if len(op.operands) > 2 and mask != Uniform("true") else ZERO
     return load_lanes(loop, value, pointer, mask, other)
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from kernelsmith.errors import UsageError
 from kernelsmith.triton_cpu import build, pool
 from kernelsmith.triton_cpu.isa import Isa, host_isa
+from kernelsmith.triton_cpu.sites import Watch
 
 Grid = tuple[int, int, int]
 _FLOAT_CODES = {"f64": "<d", "f32": "<f4x", "f16": "<e6x"}
@@ -56,15 +57,16 @@ def _bf16_bits(value: float) -> int:
 class Kernel:
     """A kernel mapped into this process.
 
-    `arguments` are the types of its slots, in order (`*f32`, `i32`, ...); `waits`: its instances may wait for others.
+    `library` keeps its code mapped, unless somebody else does. `arguments` are the types of its slots, in order (`*f32`, `i32`, ...); `waits`: its instances may wait for others.
     """
 
     name: str
     arguments: tuple[str, ...]
     scratch_bytes: int
     entry: int
-    library: ctypes.CDLL
+    library: ctypes.CDLL | None
     waits: bool = False
+    watch: Watch | None = None
 
     def launch(self, grid: Grid, slots: Sequence[int | float]) -> None:
         """Runs the grid to its end. A slot holds an address or a scalar; a grid with a zero runs nothing."""
@@ -73,19 +75,22 @@ class Kernel:
     def bind(self, grid: Grid, slots: Sequence[int | float]) -> Callable[[], object]:
         """Packs everything once; each call of the result runs the grid. Memory behind addresses must outlive it."""
         launch = pool.load_waiting() if self.waits else pool.load()
-        return functools.partial(launch, self._request(grid, slots))
+        return functools.partial(launch, self.request(grid, slots))
 
     def bind_each(self, grid: Grid, slots: Sequence[int | float]) -> Callable[[int], object]:
         """Like `bind`, but each call runs one program instance, given by its number (x runs fastest)."""
-        return functools.partial(pool.load_one(), self._request(grid, slots))
+        return functools.partial(pool.load_one(), self.request(grid, slots))
 
-    def _request(self, grid: Grid, slots: Sequence[int | float]) -> bytes:
+    def request(self, grid: Grid, slots: Sequence[int | float], *, context: int | None = None) -> bytes:
+        """A launch as bytes. A kernel with a `watch` needs its monitor's `context` (see `monitor.run_checked`)."""
+        if (context is None) != (self.watch is None):
+            raise UsageError(f"kernel {self.name}: a checked build runs under its monitor, and no other build does")
         if len(slots) != len(self.arguments):
             raise UsageError(
                 f"kernel {self.name} takes {len(self.arguments)} arguments ({', '.join(self.arguments)}), "
                 f"got {len(slots)}"
             )
-        packed = b"".join(map(pack_slot, self.arguments, slots))
+        packed = b"".join(map(pack_slot, self.arguments, slots)) + pack_slot("i64", context or 0)
         return pool.header(self.entry, grid, self.scratch_bytes) + packed
 
 
@@ -97,11 +102,13 @@ class Binary:
     arguments: tuple[str, ...]
     scratch_bytes: int
     code: bytes
-    waits: bool = False
+    waits: bool
+    watch: Watch | None
 
     def load(self) -> Kernel:
         library = pool.load_library(self.code)
-        return Kernel(self.name, self.arguments, self.scratch_bytes, entry_of(library), library, self.waits)
+        entry = entry_of(library)
+        return Kernel(self.name, self.arguments, self.scratch_bytes, entry, library, self.waits, self.watch)
 
 
 def entry_of(library: ctypes.CDLL) -> int:
@@ -118,7 +125,8 @@ def build_ttir(ttir: str, isa: Isa, *, fp_fusion: bool, checked: bool) -> Binary
 
     kernel = codegen.generate(ttir, fp_fusion=fp_fusion, checked=checked, isa=isa)
     code = build.compile_shared(kernel.source, isa, fp_fusion=fp_fusion)
-    return Binary(kernel.name, tuple(map(str, kernel.arguments)), kernel.scratch_bytes, code, kernel.waits)
+    arguments = tuple(map(str, kernel.arguments))
+    return Binary(kernel.name, arguments, kernel.scratch_bytes, code, kernel.waits, kernel.watch)
 
 
 @functools.cache
@@ -165,8 +173,9 @@ def _read(folder: Path, stem: str) -> Binary | None:
             scratch_bytes=facts["scratch_bytes"],
             code=(folder / f"{stem}.so").read_bytes(),
             waits=facts["waits"],
+            watch=None if facts["watch"] is None else Watch.from_json(facts["watch"]),
         )
-    except (FileNotFoundError, ValueError, KeyError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None  # absent, or cut short by a full disk: built again
 
 
@@ -177,6 +186,7 @@ def _write(folder: Path, stem: str, binary: Binary) -> None:
         "arguments": binary.arguments,
         "scratch_bytes": binary.scratch_bytes,
         "waits": binary.waits,
+        "watch": None if binary.watch is None else binary.watch.as_json(),
     }
     pool.write_atomically(folder / f"{stem}.so", binary.code)
     pool.write_atomically(folder / f"{stem}.json", json.dumps(facts).encode())

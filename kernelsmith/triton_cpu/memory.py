@@ -92,7 +92,7 @@ def load_lanes(loop: Loop, value: Value, pointer: Rep, mask: Rep, other: Rep) ->
         if mask == _TRUE or isinstance(other, Uniform):
             return Uniform(loop.scalar(kind.with_shape(()), code, value.name))
     default = loop.as_vector(other, kind)
-    place, lanes = _place(loop, pointer, kind)
+    place, lanes = place_of(loop, pointer, kind)
     if isinstance(mask, Uniform):
         code = _unmasked(element, pointer, place, lanes)
         if mask == _TRUE:
@@ -121,7 +121,7 @@ def _stored_vector(element: str) -> str:
     return vector_type(Type(Element(element)))
 
 
-def _place(loop: Loop, pointer: Rep, kind: Type) -> tuple[str, str]:
+def place_of(loop: Loop, pointer: Rep, kind: Type) -> tuple[str, str]:
     """Where lane 0 is, and the lanes' offsets from there in elements."""
     if isinstance(pointer, Uniform):
         return pointer.code, "vi32{}"
@@ -139,7 +139,7 @@ def store_lanes(loop: Loop, kind: Type, pointer: Rep, rep: Rep, mask: Rep) -> No
         guard = "" if mask == _TRUE else f"if ({mask.code}) "
         loop.body.append(f"{guard}ks_put_{element}({pointer.code}, {rep.code});")
         return
-    place, lanes = _place(loop, pointer, kind)
+    place, lanes = place_of(loop, pointer, kind)
     data = loop.as_vector(rep, kind)
     contiguous = isinstance(pointer, Linear) and pointer.stride == 1
     if isinstance(mask, Uniform):

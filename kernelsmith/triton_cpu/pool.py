@@ -129,9 +129,13 @@ def load_library(binary: bytes) -> ctypes.CDLL:
 
 
 def _library_path() -> Path:
-    source = _SOURCE.read_text()
+    return built_library("pool", _SOURCE.read_text())
+
+
+def built_library(name: str, source: str) -> Path:
+    """The shared library for a part of the runtime that is written in C++, compiled at its first use on a machine."""
     key = hashlib.sha256("\n".join([platform.machine(), build.find_compiler().version, source]).encode()).hexdigest()
-    name = f"pool-{key[:32]}.so"
+    name = f"{name}-{key[:32]}.so"
     for folder in (_cache_folder(), Path(tempfile.gettempdir()) / f"kernelsmith-{os.getuid()}"):
         path = folder / name
         with contextlib.suppress(OSError):
@@ -142,7 +146,7 @@ def _library_path() -> Path:
                 write_atomically(path, build.compile_library(source))
             return path
     raise InfrastructureError(
-        f"no folder to keep the compiled thread pool in: tried {_cache_folder()} and the folder of temporary files",
+        f"no folder to keep the compiled runtime in: tried {_cache_folder()} and the folder of temporary files",
         hint="set KERNELSMITH_CACHE_DIR to a folder that you alone can write to",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from kernelsmith.triton_cpu.analysis import Uses
 from kernelsmith.triton_cpu.elementwise import Writer
@@ -11,6 +12,9 @@ from kernelsmith.triton_cpu.errors import UnsupportedConstruct
 from kernelsmith.triton_cpu.ir import Function, Module, Op, Type, Value
 from kernelsmith.triton_cpu.isa import Isa
 from kernelsmith.triton_cpu.names import array_element, identifier
+
+if TYPE_CHECKING:
+    from kernelsmith.triton_cpu.checking import Checks
 
 _STACK_BYTES = 192 << 10
 _MAX_SCRATCH = 1 << 30
@@ -28,11 +32,15 @@ class Scope:
         endings: arrays whose elements from an index on (a variable) all equal a scalar (another).
         in_place: matrix products that accumulate right in this array.
         waits: a program instance may wait for what another one does to memory.
+        checks: set in a checked build; every access to the caller's memory is to be emitted by it.
+        monitor: set as well where a kernel has assertions only.
     """
 
     def __init__(self, module: Module, isa: Isa) -> None:
         self.module = module
         self.isa = isa
+        self.checks: Checks | None = None
+        self.monitor: Checks | None = None
         self.uses = Uses()
         self.writer = Writer()
         self.lines: list[str] = []
@@ -48,6 +56,10 @@ class Scope:
         self.stack_bytes = 0
         self.scratch_bytes = 0
         self._taken: dict[str, int] = {}
+
+    @property
+    def checked(self) -> bool:
+        return self.checks is not None
 
     def fresh(self, name: str) -> str:
         """A C++ name nobody has used; never one of the runtime's own."""

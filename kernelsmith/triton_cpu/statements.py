@@ -45,7 +45,7 @@ _EFFECTS = {
     "tt.atomic_poll",
 }
 _EFFECTS.update(_BARRIERS)
-_NOTHING = {"llvm.intr.assume", "tt.assert"}
+_NOTHING = {"llvm.intr.assume"}
 
 
 def settle(scope: Scope, block: Block, position: int, *, include: bool) -> None:
@@ -213,8 +213,14 @@ def _store(scope: Scope, op: Op) -> None:
     def body(loop: Loop) -> None:
         mask = evaluate(loop, op.operands[2], loop.index) if len(op.operands) > 2 else Uniform("true")
         place = evaluate(loop, pointer, loop.index)
-        store_lanes(loop, stored.type, place, evaluate(loop, stored, loop.index), mask)
+        data = evaluate(loop, stored, loop.index)
+        if scope.checks is not None:
+            scope.checks.store(loop, op, place, data, mask)
+        else:
+            store_lanes(loop, stored.type, place, data, mask)
 
+    if scope.checked:
+        scope.write("++check.serial;")
     if pointer.type.shape:
         emit_nest(scope, pointer.type.shape, body)
     else:
@@ -304,6 +310,21 @@ def _round_in_place(scope: Scope, value: Value, home: str) -> None:
     emit_nest(scope, value.type.shape, body)
 
 
+def emit_assert(scope: Scope, op: Op) -> None:
+    """tt.assert: each false element is reported, and the launch raises once it has ended."""
+    monitor = scope.monitor
+    if monitor is None:
+        raise TypeError("a kernel with assertions has a monitor")
+    for load in scope.uses.loads_below(op.operands, set(scope.arrays)):
+        materialise(scope, load.result)
+
+    def body(loop: Loop) -> None:
+        condition = uniform_code(evaluate(loop, op.operands[0], loop.index))
+        loop.body.append(monitor.assertion(loop, op, condition))
+
+    emit_nest(scope, op.operands[0].type.shape, body, vectors=False)
+
+
 def emit_cat(scope: Scope, op: Op) -> None:
     """tt.cat along the first axis: one array after the other."""
     kind = op.result.type
@@ -352,4 +373,5 @@ _ROOTS: dict[str, Callable[[Scope, Op], None]] = {
     "tt.cat": emit_cat,
     "tt.histogram": emit_histogram,
     "tt.print": emit_print,
+    "tt.assert": emit_assert,
 }

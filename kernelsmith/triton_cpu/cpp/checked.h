@@ -1,0 +1,172 @@
+// What a checked kernel has beside the prelude: the quick answer to "may these lanes access that?". It covers an access
+// inside one view whose elements nobody else touched; all else goes to the monitor (cpp/monitor.cpp), lane by lane.
+
+#define KS_LIKELY(x) __builtin_expect(!!(x), 1)
+#define KS_COLD static __attribute__((noinline, cold))
+
+KS_INLINE vi32 ks_all() { return ks_splat<vi32>(-1); }
+#if defined(KS_AVX512)
+KS_INLINE u32 ks_bits(vi32 m) { u16 k; __asm__("vpmovd2m %1, %0" : "=Yk"(k) : "v"(m)); return k; }
+#else
+KS_INLINE u32 ks_bits(vi32 m) { u32 r = 0; for (int l = 0; l < KS_W; ++l) r |= (m[l] & 1u) << l; return r; }
+#endif
+KS_INLINE bool ks_none(vi32 m) { return ks_bits(m) == 0; }
+
+struct KsNoValues {
+  void operator()(char *) const {}
+};
+
+template <int SIZE, class Values>
+KS_COLD vi32 ks_ask(KsCheck &c, i32 kind, i32 site, i32 segment, vi64 address, vi32 mask, i64 lane, i64 stride, Values values) {
+  alignas(64) char stored[KS_W * 8];
+  KsAccess a;
+  a.kind = kind; a.site = site; a.segment = segment; a.size = SIZE;
+  a.lane = lane; a.lane_stride = (i32)stride;
+  a.lanes = 0;
+  for (int l = 0; l < KS_W; ++l) { a.address[l] = address[l]; if (mask[l]) a.lanes |= 1u << l; }
+  if (kind == KS_STORE) values(stored);
+  a.values = stored;
+  const u32 allowed = c.context->examine(&c, &a);
+  vi32 r;
+  for (int l = 0; l < KS_W; ++l) r[l] = allowed >> l & 1 ? -1 : 0;
+  return r;
+}
+
+// Lanes of a load at addresses that follow each other.
+template <int SIZE> KS_INLINE vi32 ks_may_load(KsCheck &c, i32 site, i32 segment, char *p, vi32 mask, i64 lane, i64 stride) {
+  if (segment >= 0) {
+    const KsSegment &s = c.segments[segment];
+    const u64 at = (u64)p - (u64)s.lo;
+    if (KS_LIKELY(s.bytes >= SIZE * KS_W && at <= s.bytes - SIZE * KS_W && !s.valid)) {
+      if (!s.owner) return mask;
+      if (KS_LIKELY(SIZE == 1 << s.shift)) {
+        const vu32 owner = *(const wu32 *)(s.owner + at / SIZE);
+        const vi32 bad = mask & (owner != c.me) & (owner - 1 >= c.base - 1);
+        if (KS_LIKELY(ks_none(bad))) {
+          if (s.reader) {
+            const vu32 reader = *(const wu32 *)(s.reader + at / SIZE);
+            const vi32 first = mask & (reader < c.base);
+            if (ks_bits(first)) {
+              *(wu32 *)(s.reader + at / SIZE) = first ? ks_splat<vu32>(c.me) : reader;
+              if (s.reader_clock) {
+                const vu32 before = *(const wu32 *)(s.reader_clock + at / SIZE);
+                *(wu32 *)(s.reader_clock + at / SIZE) = first ? ks_splat<vu32>(c.clock) : before;
+              }
+            }
+          }
+          return mask;
+        }
+      }
+    }
+  }
+  return ks_ask<SIZE>(c, KS_LOAD, site, segment, ks_ramp((i64)p, (i64)SIZE), mask, lane, stride, KsNoValues());
+}
+
+// Lanes of a store at addresses that follow each other.
+template <int SIZE, class Values>
+KS_INLINE vi32 ks_may_store(KsCheck &c, i32 site, i32 segment, char *p, vi32 mask, i64 lane, i64 stride, Values values) {
+  if (segment >= 0) {
+    const KsSegment &s = c.segments[segment];
+    const u64 at = (u64)p - (u64)s.lo;
+    if (KS_LIKELY(s.bytes >= SIZE * KS_W && at <= s.bytes - SIZE * KS_W && !s.valid && s.owner && SIZE == 1 << s.shift)) {
+      const vu32 owner = *(const wu32 *)(s.owner + at / SIZE);
+      vi32 bad = mask & (owner >= c.base);
+      if (s.reader) {
+        const vu32 reader = *(const wu32 *)(s.reader + at / SIZE);
+        bad |= mask & (reader >= c.base) & (reader != c.me);
+      }
+      if (KS_LIKELY(ks_none(bad))) {
+        *(wu32 *)(s.owner + at / SIZE) = mask ? ks_splat<vu32>(c.me) : owner;
+        if (s.stamp) {
+          const vu16 stamp = *(const wu16 *)(s.stamp + at / SIZE);
+          const vu16 now = ks_splat<vu16>((u16)c.serial), chosen = (vu16)__builtin_convertvector(mask, vi16);
+          *(wu16 *)(s.stamp + at / SIZE) = (now & chosen) | (stamp & ~chosen);
+        }
+        if (s.owner_clock) {
+          const vu32 before = *(const wu32 *)(s.owner_clock + at / SIZE);
+          *(wu32 *)(s.owner_clock + at / SIZE) = mask ? ks_splat<vu32>(c.clock) : before;
+        }
+        return mask;
+      }
+    }
+  }
+  return ks_ask<SIZE>(c, KS_STORE, site, segment, ks_ramp((i64)p, (i64)SIZE), mask, lane, stride, values);
+}
+
+// Lanes of a load at any addresses.
+template <int SIZE>
+KS_INLINE vi32 ks_may_gather(KsCheck &c, i32 kind, i32 site, i32 segment, vi64 address, vi32 mask, i64 lane, i64 stride) {
+  if (segment >= 0) {
+    const KsSegment &s = c.segments[segment];
+    if (KS_LIKELY(!s.owner && !s.valid && s.bytes >= SIZE)) {
+      const vu64 at = (vu64)address - (u64)s.lo;
+      if (KS_LIKELY(ks_none(mask & ks_mask(at > s.bytes - SIZE)))) return mask;
+    }
+  }
+  return ks_ask<SIZE>(c, kind, site, segment, address, mask, lane, stride, KsNoValues());
+}
+template <int SIZE, class Values>
+KS_INLINE vi32 ks_may_scatter(KsCheck &c, i32 site, i32 segment, vi64 address, vi32 mask, i64 lane, i64 stride, Values values) {
+  return ks_ask<SIZE>(c, KS_STORE, site, segment, address, mask, lane, stride, values);
+}
+
+// One place.
+template <int SIZE, class Values>
+KS_COLD bool ks_ask_one(KsCheck &c, i32 kind, i32 site, i32 segment, const char *p, i64 lane, Values values) {
+  char stored[8];
+  KsAccess a;
+  a.kind = kind; a.site = site; a.segment = segment; a.size = SIZE;
+  a.lane = lane; a.lane_stride = 0; a.lanes = 1;
+  a.address[0] = (i64)p;
+  if (kind == KS_STORE) values(stored);
+  a.values = stored;
+  return c.context->examine(&c, &a) & 1;
+}
+template <int SIZE> KS_INLINE bool ks_may_read(KsCheck &c, i32 kind, i32 site, i32 segment, const char *p, bool mask, i64 lane) {
+  if (!mask) return false;
+  if (segment >= 0) {
+    const KsSegment &s = c.segments[segment];
+    const u64 at = (u64)p - (u64)s.lo;
+    if (KS_LIKELY(!s.owner && !s.valid && s.bytes >= SIZE && at <= s.bytes - SIZE)) return true;
+  }
+  return ks_ask_one<SIZE>(c, kind, site, segment, p, lane, KsNoValues());
+}
+template <int SIZE, class Values>
+KS_INLINE bool ks_may_write(KsCheck &c, i32 site, i32 segment, char *p, bool mask, i64 lane, Values values) {
+  return mask && ks_ask_one<SIZE>(c, KS_STORE, site, segment, p, lane, values);
+}
+template <int SIZE> KS_INLINE bool ks_may_update(KsCheck &c, i32 site, i32 segment, char *p, bool mask, i64 lane, i32 order) {
+  if (!mask || !ks_ask_one<SIZE>(c, KS_ATOMIC, site, segment, p, lane, KsNoValues())) return false;
+  if (order & KS_RELEASE) c.context->release(&c, (i64)p);
+  return true;
+}
+KS_INLINE void ks_updated(KsCheck &c, char *p, i32 order) {
+  if (order & KS_ACQUIRE) c.context->acquire(&c, (i64)p);
+}
+
+// What masked-off lanes of a load without `other` hold, for the type with this number.
+KS_INLINE const char *ks_pattern(KsCheck &c, i32 site, i32 element) { return c.context->patterns[site] + 128 * element; }
+KS_INLINE const char *ks_masked(KsCheck &c, i32 site, i32 element) { c.context->masked[site] = 1; return ks_pattern(c, site, element); }
+KS_INLINE void ks_note(KsCheck &c, i32 site, vi32 mask) { if (ks_bits(~mask)) c.context->masked[site] = 1; }
+
+// Where the exact offset differs from the computed one.
+KS_COLD void ks_wrapped(KsCheck &c, i32 site, vi64 exact, vi64 computed, vi32 mask, i64 lane, i64 stride) {
+  for (int l = 0; l < KS_W; ++l)
+    if (mask[l] && exact[l] != computed[l]) c.context->report(&c, KS_WRAP, site, lane < 0 ? -1 : lane + stride * l, exact[l], computed[l]);
+}
+KS_INLINE void ks_same_offsets(KsCheck &c, i32 site, vi64 exact, vi64 computed, vi32 mask, i64 lane, i64 stride) {
+  if (!ks_none(mask & ks_mask(exact != computed))) ks_wrapped(c, site, exact, computed, mask, lane, stride);
+}
+KS_COLD void ks_wrapped_one(KsCheck &c, i32 site, i64 exact, i64 computed, i64 lane) { c.context->report(&c, KS_WRAP, site, lane, exact, computed); }
+template <class T> KS_INLINE T ks_divisor(KsCheck &c, i32 site, T b) {
+  if (b == 0) c.context->report(&c, KS_DIVISION, site, -1, 0, 0);
+  return b;
+}
+KS_INLINE bool ks_goes_on(KsCheck &c, i32 site) {
+  return KS_LIKELY(++c.spins & 255) || !c.context->spin(&c, site);
+}
+template <int ORDER, class Bits> KS_INLINE bool ks_poll(KsCheck &c, i32 site, const char *p, Bits wanted, u64 deadline) {
+  for (u32 rounds = 0; __atomic_load_n((const Bits *)p, ORDER) != wanted; ks_wait(&rounds))
+    if ((deadline != ~0ul && ks_now() >= deadline) || !ks_goes_on(c, site)) return false;
+  return true;
+}

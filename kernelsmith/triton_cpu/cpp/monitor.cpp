@@ -1,0 +1,351 @@
+// Decides what the quick tests of a checked kernel (checked.h) leave open, and keeps the reports. checked_abi.h stands
+// before this text. One launch at a time has a monitor of its own; its lock covers all that it holds.
+//
+// Races are found as FastTrack does (Flanagan and Freund, PLDI 2009), with program instances for threads: an element
+// knows who wrote it last and at what count of that program's releases, and a release through an atomic operation hands
+// all that its program knows to whoever acquires from the same address. Program instances are otherwise unordered.
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+enum Schedule { kParallel = 0, kReversed = 1, kShuffled = 2, kDeferred = 3 };
+
+struct Report {  // as in monitor.py
+    i32 fault, site, segment, pad;
+    u32 program, other;
+    i64 lane, a, b;
+    u64 count;
+};
+
+typedef std::vector<std::pair<u32, u32>> Known;  // program instance and its count of releases, ordered by program
+
+struct Deferred {
+    char *at;
+    i32 size;
+    char bytes[8];
+};
+
+struct Monitor {
+    i32 lock = 0;
+    i32 segments = 0;
+    i32 schedule = kParallel;
+    i32 active = 0, waiting = 0;  // program instances that run, and those of them that seem to wait
+    u64 moves = 0;  // program instances that began or ended
+    std::map<std::pair<i32, i32>, Report> reports;
+    std::unordered_map<i64, Known> published;  // by address
+    std::vector<Deferred> mine, others;        // stores of this program instance, and of those before it
+};
+
+struct Guard {
+    i32 *lock;
+    explicit Guard(Monitor *m) : lock(&m->lock) {
+        while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE)) sched_yield();
+    }
+    ~Guard() { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
+};
+
+static const u16 kAtomic = 0xffff;                      // the stamp of an atomic write
+static const u64 kManySpins = 1 << 18;                  // iterations after which a program instance seems to wait
+static const long kPatienceNs = 500L * 1000 * 1000;     // how long all must have waited for it to be a deadlock
+
+static Monitor *monitor_of(KsCheck *c) { return (Monitor *)c->context->monitor; }
+
+static long now_ns() {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+
+static void add_report(Monitor *m, KsCheck *c, i32 fault, i32 site, i32 segment, u32 other, i64 lane, i64 a, i64 b) {
+    Report &r = m->reports.emplace(std::make_pair(fault, site), Report{fault, site, segment, 0, c->me, other, lane, a, b, 0}).first->second;
+    r.count++;
+}
+
+static void report(KsCheck *c, i32 fault, i32 site, i64 lane, i64 a, i64 b) {
+    Monitor *m = monitor_of(c);
+    Guard guard(m);
+    add_report(m, c, fault, site, -1, 0, lane, a, b);
+}
+
+// ---- what is ordered before what ----
+
+static void merge(Known &into, const Known &from) {
+    Known result;
+    result.reserve(into.size() + from.size());
+    auto a = into.begin();
+    auto b = from.begin();
+    while (a != into.end() || b != from.end()) {
+        if (b == from.end() || (a != into.end() && a->first < b->first)) result.push_back(*a++);
+        else if (a == into.end() || b->first < a->first) result.push_back(*b++);
+        else {
+            result.push_back({a->first, std::max(a->second, b->second)});
+            ++a, ++b;
+        }
+    }
+    into.swap(result);
+}
+
+static bool ordered(KsCheck *c, u32 other, const u32 *clocks, u64 at) {
+    if (!clocks || !c->known) return false;
+    const Known &known = *(const Known *)c->known;
+    auto found = std::lower_bound(known.begin(), known.end(), std::make_pair(other, 0u));
+    return found != known.end() && found->first == other && found->second >= clocks[at];
+}
+
+static void publish(Monitor *m) { m->mine.clear(); }
+
+static void release(KsCheck *c, i64 address) {
+    Monitor *m = monitor_of(c);
+    Guard guard(m);
+    Known mine = c->known ? *(Known *)c->known : Known();
+    merge(mine, Known{{c->me, c->clock}});
+    merge(m->published[address], mine);
+    c->clock++;
+    publish(m);
+}
+
+static void acquire(KsCheck *c, i64 address) {
+    Monitor *m = monitor_of(c);
+    Guard guard(m);
+    auto found = m->published.find(address);
+    if (found == m->published.end()) return;
+    if (!c->known) c->known = new Known();
+    merge(*(Known *)c->known, found->second);
+}
+
+// ---- one access ----
+
+static i32 segment_of(KsCheck *c, i32 given, i64 address, i32 size) {
+    if (given >= 0) return given;
+    for (i32 i = 0; i < monitor_of(c)->segments; ++i) {
+        const KsSegment &s = c->segments[i];
+        const u64 at = (u64)address - (u64)s.lo;
+        if (s.lo && at < s.bytes && at + (u64)size <= s.bytes) return i;
+    }
+    return -1;
+}
+
+struct Place {
+    Monitor *m;
+    KsCheck *c;
+    const KsAccess *a;
+    const KsSegment *s;
+    i32 segment;
+    i64 lane;
+    i64 address;
+    u64 first, last;  // granules
+};
+
+static void blame(const Place &p, i32 fault, u32 other, i64 b) {
+    add_report(p.m, p.c, fault, p.a->site, p.segment, other, p.lane, p.address, b);
+}
+
+static bool is_race(const Place &p, u32 other, const u32 *clocks, u64 g) {
+    return other >= p.c->base && other != p.c->me && !ordered(p.c, other, clocks, g);
+}
+
+static void note_load(const Place &p) {
+    const KsSegment &s = *p.s;
+    for (u64 g = p.first; g <= p.last; ++g) {
+        const bool atomic = p.a->kind == KS_VOLATILE && s.stamp && s.stamp[g] == kAtomic;
+        if (s.owner[g] == 0) return blame(p, KS_UNWRITTEN, 0, 0);
+        if (!atomic && is_race(p, s.owner[g], s.owner_clock, g)) return blame(p, KS_RACE, s.owner[g], 0);
+        if (!s.reader || p.a->kind == KS_VOLATILE) continue;
+        if (s.reader[g] < p.c->base || !is_race(p, s.reader[g], s.reader_clock, g)) {
+            s.reader[g] = p.c->me;
+            if (s.reader_clock) s.reader_clock[g] = p.c->clock;
+        }
+    }
+}
+
+// Whether a lane of the same store put another value there: an earlier lane of this vector, or of an earlier vector.
+static bool conflicts(const Place &p, i32 lane) {
+    const KsAccess &a = *p.a;
+    const char *value = a.values + lane * a.size;
+    for (i32 l = lane - 1; l >= 0; --l)
+        if ((a.lanes >> l & 1) && a.address[l] == a.address[lane]) return memcmp(a.values + l * a.size, value, (size_t)a.size) != 0;
+    return memcmp((const char *)a.address[lane], value, (size_t)a.size) != 0;
+}
+
+static void note_write(const Place &p, i32 lane) {
+    const KsSegment &s = *p.s;
+    const bool atomic = p.a->kind == KS_ATOMIC;
+    for (u64 g = p.first; g <= p.last; ++g) {
+        const u32 owner = s.owner[g];
+        const bool both_atomic = atomic && s.stamp && s.stamp[g] == kAtomic && owner >= p.c->base;
+        if (atomic && owner == 0) blame(p, KS_UNWRITTEN, 0, 0);
+        if (!both_atomic && is_race(p, owner, s.owner_clock, g)) blame(p, KS_RACE, owner, 1);
+        else if (s.reader && is_race(p, s.reader[g], s.reader_clock, g)) blame(p, KS_RACE, s.reader[g], 2);
+        else if (!atomic && owner == p.c->me && s.stamp && s.stamp[g] == (u16)p.c->serial && g == p.first && conflicts(p, lane))
+            blame(p, KS_CONFLICT, 0, 0);
+        s.owner[g] = p.c->me;
+        if (s.stamp) s.stamp[g] = atomic ? kAtomic : (u16)p.c->serial;
+        if (s.owner_clock) s.owner_clock[g] = p.c->clock;
+        if (s.reader && s.reader[g] >= p.c->base) s.reader[g] = p.c->me;
+    }
+    if (p.m->schedule == kDeferred && !atomic) {
+        Deferred d{(char *)p.address, p.a->size, {}};
+        memcpy(d.bytes, d.at, (size_t)d.size);
+        p.m->mine.push_back(d);
+    }
+}
+
+static u32 examine(KsCheck *c, const KsAccess *a) {
+    Monitor *m = monitor_of(c);
+    Guard guard(m);
+    u32 allowed = 0;
+    for (i32 l = 0; l < 16; ++l) {
+        if (!(a->lanes >> l & 1)) continue;
+        const i32 segment = segment_of(c, a->segment, a->address[l], a->size);
+        Place p{m, c, a, segment < 0 ? nullptr : c->segments + segment, segment, a->lane < 0 ? -1 : a->lane + (i64)a->lane_stride * l,
+                a->address[l], 0, 0};
+        const u64 at = p.s ? (u64)p.address - (u64)p.s->lo : 0;
+        if (!p.s || p.s->bytes < (u64)a->size || at > p.s->bytes - (u64)a->size) {
+            blame(p, KS_BOUNDS, 0, a->kind);
+            continue;
+        }
+        p.first = at >> p.s->shift;
+        p.last = (at + (u64)a->size - 1) >> p.s->shift;
+        bool inside = true;
+        for (u64 g = p.first; p.s->valid && g <= p.last; ++g) inside = inside && p.s->valid[g];
+        if (!inside) {
+            blame(p, KS_BOUNDS, 0, a->kind);
+            continue;
+        }
+        allowed |= 1u << l;
+        if (!p.s->owner) continue;
+        if (a->kind == KS_LOAD || a->kind == KS_VOLATILE) note_load(p);
+        else note_write(p, l);
+    }
+    return allowed;
+}
+
+// ---- a program instance begins, waits and ends ----
+
+static void begin(KsCheck *c) {
+    Monitor *m = monitor_of(c);
+    __atomic_fetch_add(&m->active, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&m->moves, 1, __ATOMIC_RELAXED);
+}
+
+// Puts back what the stores of this program instance overwrote, and keeps what they stored for the end of the launch.
+static void hide_stores(Monitor *m) {
+    for (Deferred &d : m->mine) {
+        Deferred stored = d;
+        memcpy(stored.bytes, d.at, (size_t)d.size);
+        m->others.push_back(stored);
+    }
+    for (auto d = m->mine.rbegin(); d != m->mine.rend(); ++d) memcpy(d->at, d->bytes, (size_t)d->size);
+    m->mine.clear();
+}
+
+static void end(KsCheck *c) {
+    Monitor *m = monitor_of(c);
+    delete (Known *)c->known;
+    if (c->spins >= kManySpins) __atomic_fetch_sub(&m->waiting, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&m->active, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&m->moves, 1, __ATOMIC_RELAXED);
+    if (m->schedule == kDeferred) hide_stores(m);
+}
+
+// Called now and then in a loop that waits. All program instances that run are in such a loop and none has begun or ended
+// for a while: none ever will. True: give up.
+static i32 spin(KsCheck *c, i32 site) {
+    Monitor *m = monitor_of(c);
+    if (__atomic_load_n(&c->context->stop, __ATOMIC_RELAXED)) return 1;
+    if (c->spins < kManySpins) return 0;
+    if (c->spins == kManySpins) __atomic_fetch_add(&m->waiting, 1, __ATOMIC_RELAXED);
+    static __thread long since;
+    static __thread u64 moves;
+    const u64 now_moves = __atomic_load_n(&m->moves, __ATOMIC_RELAXED);
+    if (c->spins == kManySpins || now_moves != moves || __atomic_load_n(&m->waiting, __ATOMIC_RELAXED) < __atomic_load_n(&m->active, __ATOMIC_RELAXED)) {
+        moves = now_moves;
+        since = now_ns();
+        sched_yield();
+        return 0;
+    }
+    if (now_ns() - since < kPatienceNs) return 0;
+    if (!__atomic_exchange_n(&c->context->stop, 1, __ATOMIC_RELAXED)) report(c, KS_DEADLOCK, site, -1, 0, 0);
+    return 1;
+}
+
+// ---- the interface to monitor.py ----
+
+typedef void (*Run)(long lo, long hi, const int *grid, const unsigned long long *args, char *scratch);
+struct Request {  // as in pool.cpp
+    Run run;
+    u64 scratch_bytes;
+    i32 grid[3];
+    i32 threads;
+    unsigned long long args[];
+};
+
+extern "C" void kernelsmith_monitor_start(KsContext *context, i32 segments, i32 schedule) {
+    Monitor *m = new Monitor();
+    m->segments = segments;
+    m->schedule = schedule;
+    context->monitor = m;
+    context->examine = examine;
+    context->report = report;
+    context->release = release;
+    context->acquire = acquire;
+    context->spin = spin;
+    context->begin = begin;
+    context->end = end;
+}
+
+// A permutation of 0..total-1 without a table: a Feistel network over the next even number of bits, walked until it
+// lands inside (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002).
+static u64 shuffled(u64 index, u64 total, u64 seed) {
+    i32 half = 1;
+    while (half < 31 && (1ul << 2 * half) < total) half++;
+    const u64 mask = (1ul << half) - 1;
+    do {
+        u64 left = index >> half, right = index & mask;
+        for (u64 round = 0; round < 4; ++round) {
+            u64 mixed = (right + 1) * 0x9e3779b97f4a7c15ul ^ (seed + round) * 0xbf58476d1ce4e5b9ul;
+            mixed ^= mixed >> 29;
+            mixed *= 0x94d049bb133111ebul;
+            const u64 next = left ^ (mixed >> 32 & mask);
+            left = right;
+            right = next;
+        }
+        index = left << half | right;
+    } while (index >= total);
+    return index;
+}
+
+// Runs the grid on this thread, in an order other than the usual. 0, or 1 if there is no memory.
+extern "C" i32 kernelsmith_monitor_run(const Request *r, KsContext *context, u64 seed) {
+    Monitor *m = (Monitor *)context->monitor;
+    const i64 total = (i64)r->grid[0] * r->grid[1] * r->grid[2];
+    char *scratch = (char *)aligned_alloc(64, (r->scratch_bytes + 64) & ~63ul);
+    if (!scratch) return 1;
+    for (i64 i = 0; i < total && !context->stop; ++i) {
+        const i64 p = m->schedule == kReversed ? total - 1 - i : m->schedule == kShuffled ? (i64)shuffled((u64)i, (u64)total, seed) : i;
+        r->run(p, p + 1, r->grid, r->args, scratch);
+    }
+    for (const Deferred &d : m->others) memcpy(d.at, d.bytes, (size_t)d.size);
+    m->others.clear();
+    free(scratch);
+    return 0;
+}
+
+// Writes at most `room` reports, in the order of fault and site, and returns how many there are; frees the monitor.
+extern "C" i32 kernelsmith_monitor_end(KsContext *context, Report *into, i32 room) {
+    Monitor *m = (Monitor *)context->monitor;
+    i32 count = 0;
+    for (const auto &entry : m->reports)
+        if (count++ < room) into[count - 1] = entry.second;
+    delete m;
+    context->monitor = nullptr;
+    return count;
+}

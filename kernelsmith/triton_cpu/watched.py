@@ -1,0 +1,80 @@
+"""Launches of checked builds, and of kernels with assertions, as Triton's driver does them.
+
+    KERNELSMITH_CPU_CHECKED=1 KERNELSMITH_CPU_SCHEDULE=reversed pytest my_triton_tests.py
+
+Invariant: a launch that finds a fault raises `CheckedLaunchError` once it has ended, whatever it wrote. What torch did
+to a tensor is not known here, so all memory counts as written. Used by `driver`; imports numpy, so never at the start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kernelsmith.errors import UsageError
+from kernelsmith.faults import CheckedLaunchError, Schedule
+from kernelsmith.triton_cpu import monitor
+from kernelsmith.triton_cpu.launch import Grid, Kernel
+from kernelsmith.triton_cpu.sites import Watch
+
+_memory = monitor.Memory(assume_written=True)
+
+
+class WatchedLaunch:
+    """Runs one compiled kernel under its monitor. `watch` is its `Watch` as JSON text."""
+
+    def __init__(self, name: str, arguments: Sequence[str], scratch_bytes: int, watch: str, waits: bool) -> None:
+        self._name = name
+        self._arguments = tuple(arguments)
+        self._scratch_bytes = scratch_bytes
+        self._waits = waits
+        self._watch = Watch.from_json(json.loads(watch))
+
+    def __call__(
+        self, entry: int, grid: Grid, slots: Sequence[int | float], kinds: Sequence[str], values: Sequence[Any]
+    ) -> None:
+        """Runs a grid; `values` are the arguments whose slots these are, `kinds` their types in the signature.
+
+        Raises CheckedLaunchError.
+        """
+        kernel = Kernel(
+            self._name, self._arguments, self._scratch_bytes, entry, None, waits=self._waits, watch=self._watch
+        )
+        schedule, seed = requested_schedule()
+        segments = [_segment(value) for value in _per_slot(kinds, values, len(slots))]
+        faults = monitor.run_checked(kernel, grid, slots, segments, _memory, schedule=schedule, seed=seed)
+        if faults:
+            raise CheckedLaunchError(faults)
+
+
+def requested_schedule() -> tuple[Schedule, int]:
+    """What `KERNELSMITH_CPU_SCHEDULE` asks for: a schedule's name, and for `shuffled` maybe a seed (`shuffled:7`)."""
+    text = os.environ.get("KERNELSMITH_CPU_SCHEDULE", Schedule.PARALLEL.value)
+    name, _, seed = text.partition(":")
+    if name not in set(Schedule) or (seed and not seed.isdecimal()):
+        raise UsageError(
+            f"KERNELSMITH_CPU_SCHEDULE={text!r} is no order of program instances",
+            hint=f"one of {', '.join(Schedule)}; shuffled takes a seed, as in shuffled:7",
+        )
+    return Schedule(name), int(seed or 0)
+
+
+def _segment(tensor: Any) -> monitor.Segment | None:
+    if not hasattr(tensor, "data_ptr") or not hasattr(tensor, "stride"):
+        return None
+    return monitor.Segment(tensor.data_ptr(), tensor.element_size(), tuple(tensor.shape), tuple(tensor.stride()))
+
+
+def _per_slot(kinds: Sequence[str], values: Sequence[Any], total: int) -> Iterator[Any]:
+    """The argument behind each slot, as the driver lays them out; a tensor descriptor's base is behind its first."""
+    descriptors = [value for kind, value in zip(kinds, values, strict=True) if kind.startswith("tensordesc")]
+    least = len(kinds) + sum(4 * len(value.shape) for value in descriptors)
+    flags = (total - least) // len(descriptors) if descriptors else 0
+    for kind, value in zip(kinds, values, strict=True):
+        if kind.startswith("tensordesc"):
+            yield value.base
+            yield from [None] * (flags + 4 * len(value.shape))
+        else:
+            yield value
