@@ -57,7 +57,8 @@ def _bf16_bits(value: float) -> int:
 class Kernel:
     """A kernel mapped into this process.
 
-    `library` keeps its code mapped, unless somebody else does. `arguments` are the types of its slots, in order (`*f32`, `i32`, ...); `waits`: its instances may wait for others.
+    `arguments` are the types of its slots, in order (`*f32`, `i32`, ...); `library` keeps its code mapped, unless
+    somebody else does; `waits`: its instances may wait for others; `watch`: it runs under a monitor only.
     """
 
     name: str
@@ -102,8 +103,8 @@ class Binary:
     arguments: tuple[str, ...]
     scratch_bytes: int
     code: bytes
-    waits: bool
-    watch: Watch | None
+    waits: bool = False
+    watch: Watch | None = None
 
     def load(self) -> Kernel:
         library = pool.load_library(self.code)

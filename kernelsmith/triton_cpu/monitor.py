@@ -93,7 +93,7 @@ class _Report(ctypes.Structure):
 def _library() -> ctypes.CDLL:
     source = (_CPP / "checked_abi.h").read_text() + (_CPP / "monitor.cpp").read_text()
     library = ctypes.CDLL(str(pool.built_library("monitor", source)))
-    library.kernelsmith_monitor_start.argtypes = [ctypes.POINTER(_Context), ctypes.c_int32, ctypes.c_int32]
+    library.kernelsmith_monitor_start.argtypes = [ctypes.POINTER(_Context), *[ctypes.c_int32] * 3]
     library.kernelsmith_monitor_run.argtypes = [ctypes.c_char_p, ctypes.POINTER(_Context), ctypes.c_uint64]
     library.kernelsmith_monitor_end.argtypes = [ctypes.POINTER(_Context), ctypes.POINTER(_Report), ctypes.c_int32]
     return library
@@ -134,13 +134,16 @@ def run_checked(
     segments: Sequence[Segment | None],
     memory: Memory,
     *,
+    tables: Sequence[Segment] = (),
     schedule: Schedule = Schedule.PARALLEL,
     seed: int = 0,
 ) -> tuple[Fault, ...]:
     """Runs a grid of a kernel with a `watch` to its end; one `Fault` per kind and place.
 
     `segments` has an entry per slot: what a pointer may reach, None for a scalar or a null pointer. Accesses at fault
-    do not happen, so memory outside of the segments stays as it is. `seed` decides `Schedule.SHUFFLED`. Raises
+    do not happen, so memory outside of the segments stays as it is. `tables` is what an address that the kernel reads
+    from memory may reach beside the arguments; where `memory` assumes what it does not know, it may reach anything.
+    `seed` decides `Schedule.SHUFFLED`. Raises
     UsageError for arguments that do not fit the kernel and InfrastructureError where a launch cannot run.
     """
     watch = kernel.watch
@@ -148,7 +151,7 @@ def run_checked(
         raise UsageError(f"kernel {kernel.name} was not compiled as a checked build")
     if len(segments) != len(slots):
         raise UsageError(f"kernel {kernel.name}: {len(segments)} segments for {len(slots)} arguments")
-    launch = _Launch(kernel, watch, grid, tuple(slots), tuple(segments), memory, seed)
+    launch = _Launch(kernel, watch, grid, tuple(slots), (*segments, *tables), memory, seed)
     if launch.programs == 0:
         return ()
     before = [stretch.copy() for stretch in launch.written()] if watch.accesses.patterned and watch.checked else None
@@ -176,7 +179,8 @@ class _Run:
         described = (_Segment * max(1, count))(*map(self._segment, range(count)))
         context = _Context(ctypes.addressof(described), addresses.ctypes.data, masked.ctypes.data, self._first, 0)
         library = _library()
-        library.kernelsmith_monitor_start(ctypes.byref(context), count, _SCHEDULES[schedule])
+        trusting = launch.memory.assume_written
+        library.kernelsmith_monitor_start(ctypes.byref(context), count, _SCHEDULES[schedule], trusting)
         reports = (_Report * _ROOM)()
         try:
             request = launch.kernel.request(launch.grid, launch.slots, context=ctypes.addressof(context))
@@ -270,7 +274,8 @@ class _Run:
 
     def name(self, number: int) -> str:
         segment = self._launch.segments[number]
-        return (segment.name if segment is not None else "") or self._launch.watch.names[number]
+        names = self._launch.watch.names
+        return (segment.name if segment is not None else "") or (names[number] if number < len(names) else "memory")
 
     def owner(self, address: int) -> tuple[int, tuple[int, ...] | None, tuple[int, int, int]] | None:
         """The argument, index and program instance of an element that this run wrote."""

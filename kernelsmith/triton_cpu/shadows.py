@@ -91,7 +91,7 @@ class Memory:
     """
 
     def __init__(self, *, assume_written: bool) -> None:
-        self._assumed = assume_written
+        self.assume_written = assume_written
         self._declared: list[tuple[int, int, bool]] = []
         self._shadows: list[Shadow] = []
         self._next = _FIRST_PROGRAM
@@ -143,7 +143,7 @@ class Memory:
     def _make(self, address: int, nbytes: int, granule: int) -> Shadow:
         count = -(-nbytes // granule) + _SLACK
         known = [(a, n, w) for a, n, w in self._declared if a < address + nbytes and address < a + n]
-        owner = np.full(count, self._assumed, np.uint32)
+        owner = np.full(count, self.assume_written, np.uint32)
         for a, n, w in known:
             start, stop = max(0, (a - address) // granule), -(-(a + n - address) // granule)
             owner[start:stop] = w
@@ -151,7 +151,7 @@ class Memory:
 
     def _trim(self, latest: Shadow) -> None:
         """What is assumed to be written anyway need not be remembered for ever."""
-        if self._assumed:
+        if self.assume_written:
             while sum(s.owner.nbytes for s in self._shadows) > _KEPT_BYTES and self._shadows[0] is not latest:
                 self._shadows.pop(0)
 

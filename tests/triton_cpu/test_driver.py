@@ -45,6 +45,7 @@ class Dumped:
     arguments: tuple[str, ...]
     scratch_bytes: int = 64
     waits: bool = False
+    watch: None = None
 
 
 def dump_slots(ttir: str, *, fp_fusion: bool, checked: bool, isa: Isa) -> Dumped:

@@ -1,0 +1,298 @@
+"""Checked builds through Triton: each kind of fault is found where it is, and honest kernels raise nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from kernelsmith.errors import UsageError
+from kernelsmith.faults import CheckedLaunchError, Fault, FaultKind, Schedule
+from kernelsmith.triton_cpu import monitor
+from kernelsmith.triton_cpu.launch import compile_ttir
+
+
+@pytest.fixture(autouse=True)
+def checked_builds(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "triton-checked"))
+    monkeypatch.setenv("KERNELSMITH_CPU_CHECKED", "1")
+
+
+def faults(launch: object, *arguments: object, **constants: object) -> tuple[Fault, ...]:
+    """What a launch of `kernel[grid]` reports."""
+    try:
+        launch(*arguments, **constants)  # type: ignore[operator]
+    except CheckedLaunchError as error:
+        return error.faults
+    return ()
+
+
+def line_of(text: str) -> int:
+    """The number of this file's only line that ends in `# text`."""
+    lines = Path(__file__).read_text().splitlines()
+    (number,) = [number for number, line in enumerate(lines, 1) if line.endswith(f"# {text}")]
+    return number
+
+
+@triton.jit
+def add(x, y, out, n, B: tl.constexpr, MASKED: tl.constexpr):
+    index = tl.program_id(0) * B + tl.arange(0, B)
+    if MASKED:
+        mask = index < n
+        tl.store(out + index, tl.load(x + index, mask=mask) + tl.load(y + index, mask=mask), mask=mask)
+    else:
+        value = tl.load(x + index)  # unmasked load
+        tl.store(out + index, value, mask=index < n)
+
+
+def test_honest_masks_raise_nothing_and_the_result_is_right() -> None:
+    x, y, out = torch.rand(1000), torch.rand(1000), torch.empty(1000)
+    assert faults(add[(8,)], x, y, out, 1000, B=128, MASKED=True) == ()
+    assert torch.equal(out, x + y)
+
+
+def test_a_load_past_the_end_names_line_program_lane_tensor_and_index() -> None:
+    x, out = torch.rand(1000), torch.empty(1000)
+    (fault,) = faults(add[(8,)], x, x, out, 1000, B=128, MASKED=False)
+    assert fault.kind is FaultKind.OUT_OF_BOUNDS
+    assert fault.location == f"{__file__}:{line_of('unmasked load')}"
+    assert fault.expression is not None and fault.expression.startswith("value = tl.load(x + index)")
+    assert (fault.program, fault.lane, fault.tensor, fault.index) == ((7, 0, 0), (104,), "x", (1000,))
+    assert fault.count == 24
+    assert torch.equal(out, x)
+
+
+def test_memory_between_a_views_elements_is_out_of_bounds() -> None:
+    storage = torch.rand(8, 128)
+    (fault,) = faults(add[(1,)], storage[:, :100], torch.rand(128), torch.empty(128), 128, B=128, MASKED=True)
+    assert fault.kind is FaultKind.OUT_OF_BOUNDS
+    assert "between its elements" in fault.detail
+    assert fault.lane == (100,)
+
+
+@triton.jit
+def write_rows(out, width, PER_PROGRAM: tl.constexpr, B: tl.constexpr):
+    row = tl.program_id(0) * PER_PROGRAM
+    tl.store(out + row * width + tl.arange(0, B), tl.program_id(0) + tl.zeros([B], tl.int32))  # row store
+
+
+def test_two_programs_that_write_one_element_race() -> None:
+    out = torch.zeros(8, 64, dtype=torch.int32)
+    assert faults(write_rows[(8,)], out, 64, PER_PROGRAM=1, B=64) == ()
+    (fault,) = faults(write_rows[(8,)], out, 32, PER_PROGRAM=1, B=64)
+    assert fault.kind is FaultKind.RACE
+    assert fault.other is not None and fault.other != fault.program
+    assert fault.location == f"{__file__}:{line_of('row store')}"
+
+
+@triton.jit
+def shift(x, n):
+    me = tl.program_id(0)
+    tl.store(x + me, tl.load(x + (me + 1) % n))
+
+
+def test_a_read_of_what_another_program_writes_is_a_race_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    for schedule in Schedule:
+        monkeypatch.setenv("KERNELSMITH_CPU_SCHEDULE", schedule.value)
+        found = faults(shift[(16,)], torch.rand(16), 16)
+        assert {fault.kind for fault in found} == {FaultKind.RACE}, schedule
+
+
+@triton.jit
+def halves(out, B: tl.constexpr, SAME: tl.constexpr):
+    lane = tl.arange(0, B)
+    tl.store(out + lane // 2, lane // 2 if SAME else lane)
+
+
+def test_lanes_of_a_store_conflict_only_if_their_values_differ() -> None:
+    out = torch.zeros(64, dtype=torch.int32)
+    assert faults(halves[(1,)], out, B=128, SAME=True) == ()
+    (fault,) = faults(halves[(1,)], out, B=128, SAME=False)
+    assert (fault.kind, fault.lane, fault.index) == (FaultKind.CONFLICT, (1,), (0,))
+
+
+@triton.jit
+def total(x, part, count, out, n, B: tl.constexpr, SEM: tl.constexpr):
+    me = tl.program_id(0)
+    index = me * B + tl.arange(0, B)
+    tl.store(part + me, tl.sum(tl.load(x + index, mask=index < n, other=0.0)))
+    if tl.atomic_add(count, 1, sem=SEM) == tl.num_programs(0) - 1:
+        all_parts = tl.arange(0, 16)
+        value = tl.load(part + all_parts, mask=all_parts < tl.num_programs(0), other=0.0)  # last arriver
+        tl.store(out, tl.sum(value))
+
+
+@pytest.mark.parametrize("schedule", list(Schedule))
+def test_the_last_to_arrive_may_read_what_the_counter_ordered(
+    monkeypatch: pytest.MonkeyPatch, schedule: Schedule
+) -> None:
+    monkeypatch.setenv("KERNELSMITH_CPU_SCHEDULE", schedule.value)
+    x, out = torch.rand(1000), torch.empty(1)
+    memory = [torch.empty(10), torch.zeros(1, dtype=torch.int32), out]
+    assert faults(total[(10,)], x, *memory, 1000, B=128, SEM="acq_rel") == ()
+    assert torch.allclose(out, x.sum())
+
+
+def test_a_relaxed_counter_orders_nothing() -> None:
+    memory = [torch.empty(10), torch.zeros(1, dtype=torch.int32), torch.empty(1)]
+    (fault,) = faults(total[(10,)], torch.rand(1000), *memory, 1000, B=128, SEM="relaxed")
+    assert (fault.kind, fault.tensor) == (FaultKind.RACE, "part")
+    assert fault.location == f"{__file__}:{line_of('last arriver')}"
+
+
+@triton.jit
+def under_a_lock(lock, count, B: tl.constexpr, LOCK: tl.constexpr):
+    index = tl.arange(0, B)
+    if LOCK:
+        while tl.atomic_cas(lock, 0, 1) == 1:
+            pass
+    tl.store(count + index, tl.load(count + index) + index)
+    tl.debug_barrier()
+    if LOCK:
+        tl.atomic_xchg(lock, 0)
+
+
+def test_a_lock_orders_what_it_protects() -> None:
+    count = torch.zeros(16)
+    assert faults(under_a_lock[(100,)], torch.zeros(1, dtype=torch.int32), count, B=16, LOCK=True) == ()
+    assert torch.equal(count, 100.0 * torch.arange(16))
+    found = faults(under_a_lock[(100,)], torch.zeros(1, dtype=torch.int32), count, B=16, LOCK=False)
+    assert {fault.kind for fault in found} == {FaultKind.RACE}
+
+
+@triton.jit
+def initialise_and_add(out, B: tl.constexpr):
+    if tl.program_id(0) == 0:
+        tl.store(out, 0)
+    tl.atomic_add(out, 1)
+
+
+def test_an_initialisation_that_atomics_may_overtake_is_a_race() -> None:
+    (fault,) = faults(initialise_and_add[(8,)], torch.zeros(1, dtype=torch.int32), B=8)
+    assert fault.kind is FaultKind.RACE
+
+
+@triton.jit
+def wait_for_next(flag, n):
+    me = tl.program_id(0)
+    if me < n - 1:
+        while tl.atomic_add(flag + me + 1, 0) == 0:  # waits
+            pass
+    tl.atomic_xchg(flag + me, 1)
+
+
+def test_a_wait_for_a_program_that_comes_later_is_a_deadlock_in_that_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELSMITH_CPU_SCHEDULE", "reversed")
+    assert faults(wait_for_next[(3,)], torch.zeros(3, dtype=torch.int32), 3) == ()
+    monkeypatch.setenv("KERNELSMITH_CPU_SCHEDULE", "deferred")
+    (fault,) = faults(wait_for_next[(3,)], torch.zeros(3, dtype=torch.int32), 3)
+    assert (fault.kind, fault.program) == (FaultKind.DEADLOCK, (0, 0, 0))
+    assert fault.location == f"{__file__}:{line_of('waits')}"
+
+
+@triton.jit
+def rows(x, out, n, B: tl.constexpr, HOW: tl.constexpr):
+    row, lane = tl.program_id(0), tl.arange(0, B)
+    value = tl.load(x + row * n + lane, mask=lane < n)  # no other
+    if HOW == "sum":
+        tl.store(out + row, tl.sum(value, 0))
+    elif HOW == "max":
+        tl.store(out + row, tl.max(value, 0))
+    elif HOW == "any":
+        tl.store(out + row, tl.max((value > 2).to(tl.int32), 0))
+    else:
+        tl.store(out + row, tl.sum(tl.where(lane < n, value, 0), 0))
+
+
+@pytest.mark.parametrize("how", ["sum", "max", "any"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8], ids=str)
+def test_a_result_that_depends_on_masked_off_lanes_is_found(how: str, dtype: torch.dtype) -> None:
+    out = torch.zeros(4, dtype=torch.int32 if how == "any" or dtype == torch.int8 else dtype)
+    (fault,) = faults(rows[(4,)], torch.ones(4, 100, dtype=dtype), out, 100, B=128, HOW=how)
+    assert (fault.kind, fault.tensor, fault.index, fault.program) == (FaultKind.POISON, "out", (0,), (0, 0, 0))
+    assert fault.location == f"{__file__}:{line_of('no other')}"
+    assert out[0] == {"sum": 100, "max": 1, "any": 0}[how]
+
+
+def test_masked_off_lanes_that_nothing_depends_on_are_no_fault() -> None:
+    out = torch.zeros(4)
+    assert faults(rows[(4,)], torch.ones(4, 100), out, 100, B=128, HOW="where") == ()
+    assert faults(rows[(4,)], torch.ones(4, 128), out, 128, B=128, HOW="sum") == ()
+
+
+@triton.jit
+def strided(x, out, index, stride, B: tl.constexpr):
+    row = tl.load(index + tl.program_id(0))
+    offset = tl.mul(row, stride, sanitize_overflow=False)
+    tl.store(out + tl.program_id(0) * B + tl.arange(0, B), tl.load(x + offset + tl.arange(0, B)))
+
+
+def test_a_wrapped_32_bit_offset_is_reported_with_both_values() -> None:
+    x, out = torch.rand(64), torch.empty(16)
+    assert faults(strided[(1,)], x, out, torch.tensor([2], dtype=torch.int32), 10, B=16) == ()
+    found = faults(strided[(1,)], x, out, torch.tensor([5], dtype=torch.int32), 2**30, B=16)
+    wrap = next(fault for fault in found if fault.kind is FaultKind.OFFSET_WRAP)
+    assert str(5 * 2**30) in wrap.detail and str(2**30) in wrap.detail
+
+
+@triton.jit
+def divide(x, y, out, n, B: tl.constexpr):
+    index = tl.arange(0, B)
+    quotient = tl.load(x + index) // tl.load(y + index)
+    tl.store(out + index, quotient, mask=index < n)
+    tl.store(out + n, n // (n - tl.load(y)))
+
+
+def test_division_by_zero_counts_where_the_result_uses_it() -> None:
+    x, out = torch.arange(16, dtype=torch.int32), torch.zeros(16, dtype=torch.int32)
+    y = torch.tensor([1] * 8 + [0] * 8, dtype=torch.int32)
+    assert faults(divide[(1,)], x, y, out, 8, B=16) == ()
+    assert [fault.kind for fault in faults(divide[(1,)], x, y, out, 9, B=16)] == [FaultKind.POISON]
+    y[0] = 8
+    assert [fault.kind for fault in faults(divide[(1,)], x, y, out, 8, B=16)] == [FaultKind.DIVISION_BY_ZERO]
+
+
+@triton.jit(debug=True)
+def asserting(x, B: tl.constexpr):
+    tl.device_assert(tl.load(x + tl.arange(0, B)) > 0, "must be positive")
+
+
+@pytest.mark.parametrize("checked", ["0", "1"])
+def test_an_assertion_reaches_python_from_any_build(monkeypatch: pytest.MonkeyPatch, checked: str) -> None:
+    monkeypatch.setenv("KERNELSMITH_CPU_CHECKED", checked)
+    x = torch.ones(32)
+    asserting.device_caches.clear()
+    assert faults(asserting[(2,)], x, B=32) == ()
+    x[17] = -1
+    (fault,) = faults(asserting[(2,)], x, B=32)
+    assert (fault.kind, fault.lane, fault.count) == (FaultKind.ASSERTION, (17,), 2)
+    assert "must be positive" in str(fault)
+
+
+def test_an_unknown_order_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELSMITH_CPU_SCHEDULE", "backwards")
+    with pytest.raises(UsageError, match="backwards"):
+        faults(add[(1,)], torch.rand(8), torch.rand(8), torch.rand(8), 8, B=128, MASKED=True)
+
+
+def test_a_replay_knows_what_was_written() -> None:
+    x, y, out = torch.rand(256), torch.rand(256), torch.zeros(256)
+    compiled = add.warmup(x, y, out, 256, B=128, MASKED=True, grid=(2,))
+    kernel = compile_ttir(compiled.asm["ttir"], checked=True)
+    tensors = (x, y, out)
+    segments = [monitor.Segment(t.data_ptr(), 4, (256,), (1,), name) for t, name in zip(tensors, "xyz", strict=True)]
+    memory = monitor.Memory(assume_written=False)
+    for segment in segments:
+        memory.declare(segment.address, segment.nbytes, written=False)
+    memory.mark_written(segments[0])
+    memory.mark_written(monitor.Segment(segments[1].address, 4, (128,), (1,)))
+    slots = [*(segment.address for segment in segments), 256]
+    (fault,) = monitor.run_checked(kernel, (2, 1, 1), slots, [*segments, None], memory)
+    assert (fault.kind, fault.tensor, fault.index, fault.count) == (FaultKind.UNWRITTEN, "y", (128,), 128)
+    # What the launch wrote may be read by the next one.
+    again = [segments[0], segments[2], segments[0], None]
+    slots = [segments[0].address, segments[2].address, segments[0].address, 256]
+    assert monitor.run_checked(kernel, (2, 1, 1), slots, again, memory) == ()
