@@ -24,7 +24,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.triton_cpu.language_rules import Kind, Verdict, judge
+from benchmarks.triton_cpu.language_rules import Kind, Verdict, elsewhere, judge
 from benchmarks.triton_cpu.language_worker import Collected, Record, append, collect, load, run
 
 GOAL = 0.97
@@ -54,8 +54,8 @@ class Row:
 
 
 def verdict(record: Record) -> Verdict | None:
-    """Why a case failed; None if it passed or skipped itself."""
-    if record.outcome == "passed" or record.outcome in SKIPS:
+    """Why a case does not count as passed; None if it does, or if it skipped itself."""
+    if record.outcome in SKIPS or (record.outcome == "passed" and not elsewhere(record.case)):
         return None
     return judge(record.case, record.message)
 
@@ -63,7 +63,7 @@ def verdict(record: Record) -> Verdict | None:
 def tally(file: str, records: Sequence[Record]) -> Row:
     """Counts of one group of records."""
     kinds = Counter(found.kind for found in map(verdict, records) if found is not None)
-    passed = sum(record.outcome == "passed" for record in records)
+    passed = sum(record.outcome == "passed" and verdict(record) is None for record in records)
     skipped = sum(record.outcome in SKIPS for record in records)
     return Row(file, passed, kinds[Kind.BACKEND], skipped, kinds[Kind.GPU], kinds[Kind.FRONT_END])
 

@@ -59,13 +59,15 @@ def test_the_rate_counts_only_cases_that_reach_their_value_check() -> None:
         Record("test_a.py::test_2", "skipped", message="Skipped: needs Hopper"),
         Record("test_a.py::test_3", "xfailed"),
         Record("test_a.py::test_4", "failed", message="KeyError: 'ptx'"),
+        Record("test_compile_only.py::test_1", "passed"),
         Record("test_b.py::test_1", "failed", message="AssertionError: x"),
         Record("test_b.py::test_2", "crashed", message="crash with status -11"),
         Record("test_b.py::test_3", "timed out", message="time-out after 1 s"),
     ]
-    first, second, total = language.rows(records)
+    first, second, by_name, total = language.rows(records)
     assert (first.passed, first.failed, first.skipped, first.gpu, first.rate) == (1, 0, 2, 1, 1.0)
     assert (second.passed, second.failed, second.rate) == (0, 3, 0.0)
+    assert (by_name.passed, by_name.gpu, by_name.rate) == (0, 1, None)
     assert total.rate == 0.25
     assert language.tally("none", records[1:2]).rate is None
 
