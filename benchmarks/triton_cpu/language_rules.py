@@ -32,11 +32,18 @@ class Rule:
 
 RULES = (
     Rule(Kind.GPU, r"Torch not compiled with CUDA enabled|No CUDA GPUs|Found no NVIDIA driver", "allocates on CUDA"),
-    Rule(Kind.GPU, r"KeyError: '(ttgir|llir|ptx|sass|cubin|amdgcn)'", "reads the assembly of a GPU"),
+    Rule(Kind.GPU, r"KeyError: .*'(ttgir|llir|ptx|sass|cubin|amdgcn)'", "reads the assembly of a GPU"),
     Rule(Kind.GPU, r"(?i)ptxas|cubin", "needs NVIDIA's assembler"),
+    Rule(Kind.GPU, r"make_ttgir", "expects a GPU's stage of compilation"),
+    Rule(Kind.GPU, r"no pinned memory allocator", "allocates pinned memory"),
+    Rule(Kind.GPU, r"^test_core\.py::test_pointer_arguments\[cpu\]", "expects CPU memory to be refused", in_name=True),
+    Rule(Kind.GPU, r"test_print\[(device_print_scalars|no_arg|print_no_arg)", "a line per GPU thread", in_name=True),
+    Rule(Kind.GPU, r"test_print\[device_print_2d_tensor", "a shape made of a GPU's warps", in_name=True),
     Rule(Kind.GPU, r"^test_compile_only\.py::", "compiles for CUDA or HIP by name", in_name=True),
     Rule(Kind.FRONT_END, r"make_block_ptr|block pointer", "block pointers are gone from this Triton"),
     Rule(Kind.FRONT_END, r"module 'triton[\w.]*' has no attribute '\w+'", "a name that this Triton lacks"),
+    Rule(Kind.FRONT_END, r"unsupported AST node type", "Python syntax that its front end lacks"),
+    Rule(Kind.FRONT_END, r"/expected:\d+:\d+: error: CHECK", "expects the text that another version prints"),
     Rule(
         Kind.FRONT_END,
         r"'tt.descriptor_(gather|scatter)' op operand #\d must be ranked tensor of 32-bit",

@@ -7,6 +7,7 @@ is an index taken not to wrap.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from kernelsmith.triton_cpu.ir import Element, Op, Type
 from kernelsmith.triton_cpu.loop import Loop, element_address
@@ -196,10 +197,11 @@ def advance(loop: Loop, pointer: Rep, offset: Rep, kind: Type, offset_kind: Type
     if not isinstance(pointer, Offsets):
         raise TypeError("a pointer has one of the three pointer forms")
     if isinstance(offset, Uniform):
-        return Offsets(_pointer(loop, element_address(pointer.base, size, offset.code)), pointer.lanes, pointer.wide)
+        return replace(pointer, base=_pointer(loop, element_address(pointer.base, size, offset.code)))
     lanes, _ = _offset_lanes(loop, offset, offset_kind)
-    total = f"__builtin_convertvector({pointer.lanes}, vi64) + __builtin_convertvector({lanes}, vi64)"
-    return Offsets(pointer.base, loop.vector(Type(Element.I64), total, "offset").code, wide=True)
+    step = f"__builtin_convertvector({lanes}, vi64)" + (f" * {size}" if pointer.in_bytes else "")
+    total = f"__builtin_convertvector({pointer.lanes}, vi64) + {step}"
+    return replace(pointer, lanes=loop.vector(Type(Element.I64), total, "offset").code, wide=True)
 
 
 def _pointer(loop: Loop, code: str) -> str:

@@ -73,6 +73,10 @@ class CPUOptions:
     waves_per_eu: int = 0
     wgp_cu_mode: bool | None = None
 
+    def __post_init__(self) -> None:
+        if self.num_warps < 1 or self.num_warps & (self.num_warps - 1):
+            raise AssertionError(f"num_warps must be a power of 2, not {self.num_warps}")  # as on a GPU
+
     @property
     def enable_iisan(self) -> bool:
         """Read by some front ends; an instrumentation that only a GPU has."""
@@ -149,6 +153,7 @@ def _fp_fusion(requested: bool | None) -> bool:
 
 def _simplify(module: Any) -> Any:
     manager = ir.pass_manager(module.context)
+    manager.enable_debug()  # MLIR_ENABLE_DUMP, TRITON_REPRODUCER_PATH and their like
     passes.common.add_inliner(manager)
     if hasattr(passes.ttir, "add_rewrite_tensor_pointer"):  # block pointers are gone since Triton 3.8
         passes.ttir.add_rewrite_tensor_pointer(manager)

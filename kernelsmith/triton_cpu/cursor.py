@@ -108,7 +108,7 @@ class Cursor:
             return Type(self._element())
         self.take("<")
         element = self._element()
-        if self.accept(","):
+        if self.accept(",") and not self.accept("string"):  # the address space; tl.const prints as "constant"
             self.take("number")
         self.take(">")
         return Type(element, (), pointer=True)

@@ -14,10 +14,10 @@ from kernelsmith.triton_cpu.analysis import ELEMENTWISE
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct, reason_for
 from kernelsmith.triton_cpu.ir import Dense, Element, Op, Region, Type, Value
 from kernelsmith.triton_cpu.loop import Index, Loop, Varies
-from kernelsmith.triton_cpu.memory import addresses, load_lanes, read_array, write_array
+from kernelsmith.triton_cpu.memory import addresses, at_addresses, load_lanes, read_array, write_array
 from kernelsmith.triton_cpu.names import array_element, literal
 from kernelsmith.triton_cpu.nest import emit_nest
-from kernelsmith.triton_cpu.reps import ZERO, Linear, Offsets, Rep, Uniform
+from kernelsmith.triton_cpu.reps import ZERO, Linear, Rep, Uniform
 from kernelsmith.triton_cpu.scope import Scope
 
 _I32 = Type(Element.I32)
@@ -218,8 +218,7 @@ def _select_pointers(loop: Loop, mask: Rep, a: Rep, b: Rep, mask_kind: Type, kin
         return Uniform(loop.scalar(kind.with_shape(()), f"{mask.code} ? {a.code} : {b.code}", "p"))
     size = kind.element.bytes
     first, second = (addresses(loop, rep, size) for rep in (a, b))
-    code = f"ks_select({loop.as_vector(mask, mask_kind)}, {first}, {second}) / {size}"
-    return Offsets("(char *)0", loop.vector(Type(Element.I64), code, "address").code, wide=True)
+    return at_addresses(loop, f"ks_select({loop.as_vector(mask, mask_kind)}, {first}, {second})")
 
 
 def apply_region(loop: Loop, region: Region, arguments: list[Rep]) -> list[Rep]:
@@ -347,10 +346,7 @@ def _pointer_cast(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     if op.name == "tt.int_to_ptr":
         if isinstance(rep, Uniform):
             return Uniform(loop.scalar(value.type.with_shape(()), f"(char *){rep.code}", "p"))
-        lanes = loop.vector(
-            Type(Element.I64), f"{loop.as_vector(rep, source.type)} / {value.type.element.bytes}", "address"
-        )
-        return Offsets("(char *)0", lanes.code, wide=True)
+        return at_addresses(loop, loop.as_vector(rep, source.type))
     if isinstance(rep, Uniform):
         return Uniform(loop.scalar(value.type.with_shape(()), f"(i64){rep.code}"))
     return loop.vector(Type(Element.I64), addresses(loop, rep, source.type.element.bytes), "address")
@@ -363,9 +359,7 @@ def _bitcast(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     rep = evaluate(loop, source, index)
     if isinstance(rep, Uniform) or source.type.element.bytes == value.type.element.bytes:
         return rep
-    size = value.type.element.bytes
-    lanes = loop.vector(Type(Element.I64), f"({addresses(loop, rep, source.type.element.bytes)}) / {size}", "address")
-    return Offsets("(char *)0", lanes.code, wide=True)
+    return at_addresses(loop, addresses(loop, rep, source.type.element.bytes))
 
 
 def _program_id(loop: Loop, op: Op, value: Value, index: Index) -> Rep:

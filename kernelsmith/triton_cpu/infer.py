@@ -62,6 +62,9 @@ def result_types(name: str, operands: Sequence[Value], left: Types, right: Types
         _require(name, len(actual) == 2 and actual[0].pointer and actual[1].is_integer, actual)
         _require(name, actual[0].shape == actual[1].shape, actual)
         return (actual[0],)
+    if name == "tt.unsplat":  # prints its operand's type only
+        _require(name, len(actual) == 1 and actual[0].count == 1 and bool(actual[0].shape), actual)
+        return (actual[0].with_shape(()),)
     if name in ("tt.get_program_id", "tt.get_num_programs"):
         return (Type(Element.I32),)
     if not left:

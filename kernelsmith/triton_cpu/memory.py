@@ -23,8 +23,14 @@ def addresses(loop: Loop, rep: Rep, size: int) -> str:
     if isinstance(rep, Linear):
         return f"ks_ramp((i64)({loop.address(rep, size)}), {size} * (i64){rep.stride})"
     if isinstance(rep, Offsets):
-        return f"ks_splat<vi64>((i64){rep.base}) + __builtin_convertvector({rep.lanes}, vi64) * {size}"
+        lanes = rep.lanes if rep.in_bytes else f"__builtin_convertvector({rep.lanes}, vi64) * {size}"
+        return f"ks_splat<vi64>((i64){rep.base}) + {lanes}"
     raise TypeError("a pointer has one of the three pointer forms")
+
+
+def at_addresses(loop: Loop, lanes: str) -> Offsets:
+    """Pointers whose byte addresses are a vi64."""
+    return Offsets("(char *)0", loop.vector(_ADDRESS, lanes, "address").code, wide=True, in_bytes=True)
 
 
 def read_array(loop: Loop, array: str, kind: Type, index: Index) -> Rep:
@@ -54,10 +60,7 @@ def read_array(loop: Loop, array: str, kind: Type, index: Index) -> Rep:
         rep = loop.vector(
             Type(element), f"ks_gather_{element.value}({array}, {loop.as_vector(flat, Type(Element.I32))})", "r"
         )
-    if kind.pointer:
-        size = kind.element.bytes
-        return Offsets("(char *)0", loop.vector(_ADDRESS, f"{rep.code} / {size}", "address").code, wide=True)
-    return rep
+    return at_addresses(loop, rep.code) if kind.pointer else rep
 
 
 def write_array(loop: Loop, array: str, kind: Type, index: Index, rep: Rep) -> None:
@@ -128,7 +131,8 @@ def place_of(loop: Loop, pointer: Rep, kind: Type) -> tuple[str, str]:
     if isinstance(pointer, Linear):
         return loop.address(pointer, kind.element.bytes), f"ks_ramp((i64)0, (i64){pointer.stride})"
     if isinstance(pointer, Offsets):
-        return pointer.base, pointer.lanes
+        shift = kind.element.bytes.bit_length() - 1
+        return pointer.base, f"({pointer.lanes} >> {shift})" if pointer.in_bytes else pointer.lanes
     raise TypeError("a pointer has one of the three pointer forms")
 
 

@@ -40,11 +40,15 @@ class Vector:
 
 @dataclass(frozen=True)
 class Offsets:
-    """Pointers `base + lanes[l]` elements; `lanes` is a vi32 (`wide` false) or vi64."""
+    """Pointers `base + lanes[l]` elements; `lanes` is a vi32 (`wide` false) or vi64.
+
+    `in_bytes`: the (wide) lanes count bytes, since an address made from an integer may be any number until it is used.
+    """
 
     base: str
     lanes: str
     wide: bool
+    in_bytes: bool = False
 
 
 Rep = Uniform | Linear | Prefix | Vector | Offsets

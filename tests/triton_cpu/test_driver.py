@@ -214,6 +214,11 @@ def test_options_of_every_triton_are_accepted_and_parsing_twice_changes_nothing(
     assert backend.parse_options({"num_warps": 2}).hash() != once.hash()
 
 
+def test_the_number_of_warps_is_checked_as_on_a_gpu() -> None:
+    with pytest.raises(AssertionError, match="must be a power of 2"):
+        CPUBackend(TARGET).parse_options({"num_warps": 3})
+
+
 def test_an_unknown_option_is_tritons_own_error(dumping: None) -> None:
     with pytest.raises(KeyError, match="frobnicate"):
         nothing[(1,)](torch.zeros(8, dtype=torch.int64), torch.zeros(4), frobnicate=1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
+from kernelsmith.triton_cpu import launch
 from tests.triton_cpu import kernels
 
 SHAPES = [(8, 64, 8, 64), (5, 50, 8, 64), (30, 3, 32, 4), (1, 100, 1, 128), (100, 1, 128, 1)]
@@ -107,3 +109,23 @@ def test_what_lies_past_the_masks_counts(first: int, second: int) -> None:
         torch.where(index < first, data, 0.5).sum(),
     ]
     torch.testing.assert_close(out, torch.stack(expected), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_a_sum_in_a_narrow_type_wraps(bits: int) -> None:
+    text = f"""
+    tt.func public @sum(%out: !tt.ptr<i{bits}>) {{
+      %x = tt.make_range {{end = 64 : i32, start = 0 : i32}} : tensor<64xi32>
+      %square = arith.muli %x, %x : tensor<64xi32>
+      %narrow = arith.trunci %square : tensor<64xi32> to tensor<64xi{bits}>
+      %sum = "tt.reduce"(%narrow) <{{axis = 0 : i32}}> ({{
+      ^bb0(%a: i{bits}, %b: i{bits}):
+        %c = arith.addi %a, %b : i{bits}
+        tt.reduce.return %c : i{bits}
+      }}) : (tensor<64xi{bits}>) -> i{bits}
+      tt.store %out, %sum : !tt.ptr<i{bits}>
+      tt.return
+    }}"""
+    out = np.zeros(1, dtype=f"int{bits}")
+    launch.compile_ttir(text).launch((1, 1, 1), [out.ctypes.data])
+    assert out[0] == (np.arange(64) ** 2).sum().astype(out.dtype)

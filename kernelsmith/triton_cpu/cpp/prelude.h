@@ -294,7 +294,7 @@ KS_INLINE vi32 ks_madd(vi32 a, vi32 b, vi32 c) { return (vi32)((vu32)a * (vu32)b
 #define KS_FOLD(NAME, EXPR)                                                          \
   template <class S, class V> KS_INLINE S ks_fold_##NAME(V a) {                      \
     _Pragma("GCC unroll 8") for (int n = KS_W / 2; n; n /= 2) {                      \
-      V b = __builtin_shuffle(a, ks_iota<decltype(a < a)>() ^ n);                    \
+      V b = __builtin_shuffle(a, ks_iota<decltype(a < a)>() ^ (__typeof__((a < a)[0]))n); \
       a = EXPR;                                                                      \
     }                                                                                \
     return (S)a[0];                                                                  \
