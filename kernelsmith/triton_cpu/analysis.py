@@ -47,8 +47,6 @@ ELEMENTWISE = {
     "tt.fp_to_fp",
     "tt.clampf",
     "tt.mulhiui",
-    "tt.precise_divf",
-    "tt.precise_sqrt",
     "tt.extern_elementwise",
 }
 _LAZY = _FREE | ELEMENTWISE | {"tt.load", "tt.unsplat"}

@@ -17,6 +17,7 @@ from kernelsmith.triton_cpu import mathlib
 from kernelsmith.triton_cpu.analysis import analyse
 from kernelsmith.triton_cpu.checking import Checks
 from kernelsmith.triton_cpu.control import emit_function
+from kernelsmith.triton_cpu.decompose import decompose
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct
 from kernelsmith.triton_cpu.ir import Element, Function, Module, Type, Value, walk
 from kernelsmith.triton_cpu.isa import Isa
@@ -83,7 +84,7 @@ def generate(ttir: str, *, fp_fusion: bool = True, checked: bool = False, isa: I
         TtirError: the text is malformed.
         UnsupportedConstruct: it uses something that this backend does not compile.
     """
-    module = parse(ttir)
+    module = decompose(parse(ttir))
     with _deep_recursion():
         try:
             return _generate(module, isa, checked)

@@ -20,7 +20,7 @@ from kernelsmith.triton_cpu.names import computed, scalar_type, stored, vector_t
 _WRAPPING = {"arith.addi": "+", "arith.subi": "-", "arith.muli": "*"}
 _BITWISE = {"arith.andi": "&", "arith.ori": "|", "arith.xori": "^"}
 _SHIFTS = {"arith.shli": ("left", "u"), "arith.shrui": ("right", "u"), "arith.shrsi": ("right", "i")}
-_FLOAT = {"arith.addf": "+", "arith.subf": "-", "arith.mulf": "*", "arith.divf": "/", "tt.precise_divf": "/"}
+_FLOAT = {"arith.addf": "+", "arith.subf": "-", "arith.mulf": "*", "arith.divf": "/"}
 _EXTREMA = {"arith.maxsi": (">", ""), "arith.minsi": ("<", ""), "arith.maxui": (">", "u"), "arith.minui": ("<", "u")}
 _FLOAT_EXTREMA = {
     "arith.maxnumf": "ks_maxnum",
@@ -34,7 +34,7 @@ _PREDICATE = {"arith.addi": "^", "arith.subi": "^", "arith.muli": "&", "arith.ma
 }
 _ORDER = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _INVERSE = {"eq": "one", "gt": "ole", "ge": "olt", "lt": "oge", "le": "ogt"}
-_MATH_NAMES = {"math.powf": "pow", "math.roundeven": "rint", "tt.precise_sqrt": "sqrt"}
+_MATH_NAMES = {"math.powf": "pow", "math.roundeven": "rint"}
 
 
 class Writer:
@@ -60,7 +60,7 @@ class Writer:
             return self._compare(op, args, kinds[0], vector)
         if name in _CASTS:
             return self._cast(op, args[0], kinds[0], vector)
-        if name.startswith("math.") or name in _OTHER_MATH:
+        if name.startswith("math.") or name in ("arith.negf", "tt.clampf", "tt.extern_elementwise"):
             return self._math(op, args, vector)
         return _integer(op, args, element, vector)
 
@@ -211,7 +211,6 @@ class Writer:
 _CASTS = {"tt.bitcast", "tt.fp_to_fp", "arith.bitcast", "arith.index_cast"} | {
     f"arith.{name}" for name in ("extsi", "extui", "trunci", "extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui")
 }
-_OTHER_MATH = {"arith.negf", "tt.clampf", "tt.extern_elementwise", "tt.precise_sqrt"}
 
 
 def _convert(code: str, source: Type, target: Type, vector: bool) -> str:

@@ -32,10 +32,7 @@ _NO_RESULT = {
 _CASTS = {"arith.bitcast", "tt.bitcast", "tt.fp_to_fp", "tt.int_to_ptr", "tt.ptr_to_int", "arith.index_cast"} | {
     f"arith.{name}" for name in ("extsi", "extui", "trunci", "extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui")
 }
-_ARITH_COUNT = {"arith.negf": 1, "arith.select": 3, "tt.clampf": 3, "math.fma": 3, "tt.mulhiui": 2} | {
-    "tt.precise_divf": 2,
-    "tt.precise_sqrt": 1,
-}
+_ARITH_COUNT = {"arith.negf": 1, "arith.select": 3, "tt.clampf": 3, "math.fma": 3, "tt.mulhiui": 2}
 
 
 def result_types(name: str, operands: Sequence[Value], left: Types, right: Types | None, words: Sequence[str]) -> Types:
@@ -102,7 +99,7 @@ def _check_elementwise(name: str, types: Types) -> None:
     _require(name, bool(types) and all(kind == types[0] for kind in types), types)
     count = _ARITH_COUNT.get(name, 2 if name.startswith("arith.") else len(types))
     _require(name, len(types) == count and not types[0].pointer, types)
-    wants_float = name.startswith("math.") or name.endswith(("f", "_sqrt"))
+    wants_float = name.startswith("math.") or name.endswith("f")
     if name not in ("math.absi", "math.ctpop", "math.ctlz", "math.cttz"):
         _require(name, types[0].is_float == wants_float, types)
 

@@ -226,6 +226,7 @@ class _Parser:
         draft = _Draft()
         operands: list[Value] = []
         words: list[str] = []
+        scaled: list[int] = []
         left: list[Type] = []
         right: list[Type] | None = None
         in_types = False
@@ -261,7 +262,10 @@ class _Parser:
                     draft.attributes["text"] = token.text[1:-1]
                 elif token.kind in ("word", "number", "symbol"):
                     words.append(token.text)
+                if token.text == "scale":  # tt.dot_scaled: the next operand scales the last one
+                    scaled.append(len(operands) - 1)
                 cursor.position += 1
+        draft.attributes |= {"scaled": tuple(scaled)} if scaled else {}
         draft.operands, draft.words = tuple(operands), tuple(words)
         draft.types = result_types(name, draft.operands, tuple(left), None if right is None else tuple(right), words)
         return draft
