@@ -41,15 +41,14 @@ class Checks:
     def load(self, loop: Loop, op: Op, index: Index, pointer: Rep, mask: Rep) -> Rep:
         """tt.load. Where the kernel gives no `other`, masked-off lanes hold the monitor's pattern."""
         kind, plain = op.result.type, op.integer("isVolatile") == 0
-        site, segment = self._site(op), self._segment(op.operands[0])
-        self._loaded.add(segment)
+        site, view = self._site(op), self._view(op.operands[0], self._loaded)
         self._patterned |= 1 < len(op.operands) < 3
         other = evaluate(loop, op.operands[2], index) if len(op.operands) > 2 else None
         lane = _lane(loop, index, op.operands[0].type.shape)
         self._check_offsets(loop, op, index, mask, lane)
         if isinstance(pointer, Uniform) and isinstance(mask, Uniform) and (other is None or isinstance(other, Uniform)):
             default = other.code if isinstance(other, Uniform) else _masked(site, kind)
-            access = f"{_LOAD if plain else _VOLATILE}, {site}, {segment}, {pointer.code}, {mask.code}, {_first(lane)}"
+            access = f"{view}, {_LOAD if plain else _VOLATILE}, {site}, {pointer.code}, {mask.code}, {_first(lane)}"
             read = f"ks_get_{stored(kind.element).value}({pointer.code})"
             code = f"(ks_may_read<{kind.element.bytes}>(check, {access}) ? {read} : {default})"
             return Uniform(loop.scalar(kind.with_shape(()), code, op.result.name))
@@ -62,12 +61,13 @@ class Checks:
             loop.body.append(f"ks_note(check, {site}, {chosen});")
         place, lanes = place_of(loop, pointer, kind)
         if isinstance(pointer, Linear) and pointer.stride == 1 and plain:
-            may = f"ks_may_load<{kind.element.bytes}>(check, {site}, {segment}, {place}, {chosen}, {lane})"
-            allowed = loop.vector(_PREDICATE, may, "may").code
-            code = f"ks_load_{stored(kind.element).value}({place}, {allowed}, {default})"
-            return loop.vector(kind, code, op.result.name)
+            read = f"ks_load_{stored(kind.element).value}({place}"
+            every = f"[&] {{ return {read}); }}" if mask == _TRUE else chosen
+            access = f"{view}, {site}, {place}" + (f", {lane}, {every}" if mask == _TRUE else f", {chosen}, {lane}")
+            some = f"[&](vi32 may) {{ return {read}, may, {default}); }}"
+            return loop.vector(kind, f"ks_load_row<{kind.element.bytes}>(check, {access}, {some})", op.result.name)
         where = loop.vector(_WIDE, addresses(loop, pointer, kind.element.bytes), "where").code
-        access = f"{_LOAD if plain else _VOLATILE}, {site}, {segment}, {where}, {chosen}, {lane}"
+        access = f"{view}, {_LOAD if plain else _VOLATILE}, {site}, {where}, {chosen}, {lane}"
         allowed = loop.vector(_PREDICATE, f"ks_may_gather<{kind.element.bytes}>(check, {access})", "may").code
         code = f"ks_gather_{stored(kind.element).value}({place}, {lanes}, {allowed}, {default})"
         return loop.vector(kind, code, op.result.name)
@@ -80,14 +80,13 @@ class Checks:
         """tt.store at the loop's own index."""
         kind = op.operands[1].type
         element, size = stored(kind.element).value, kind.element.bytes
-        site, segment = self._site(op), self._segment(op.operands[0])
+        site, view = self._site(op), self._view(op.operands[0], self._stored)
         lane = _lane(loop, loop.index, op.operands[0].type.shape)
-        self._stored.add(segment)
         self._stamped |= not _lanes_are_apart(pointer, op.operands[0].type)
         self._check_offsets(loop, op, loop.index, mask, lane)
         if isinstance(pointer, Uniform) and isinstance(mask, Uniform) and isinstance(rep, Uniform):
             value = f"[&](char *t) {{ ks_put_{element}(t, {rep.code}); }}"
-            access = f"{site}, {segment}, {pointer.code}, {mask.code}, {_first(lane)}, {value}"
+            access = f"{view}, {site}, {pointer.code}, {mask.code}, {_first(lane)}, {value}"
             guard = f"if (ks_may_write<{size}>(check, {access})) "
             loop.body.append(f"{guard}ks_put_{element}({pointer.code}, {rep.code});")
             return
@@ -96,25 +95,25 @@ class Checks:
         values = f"[&](char *t) {{ ks_store_{element}(t, {data}); }}"
         place, lanes = place_of(loop, pointer, kind)
         if isinstance(pointer, Linear) and pointer.stride == 1:
-            may = f"ks_may_store<{size}>(check, {site}, {segment}, {place}, {chosen}, {lane}, {values})"
-            allowed = loop.vector(_PREDICATE, may, "may").code
-            loop.body.append(f"ks_store_{element}({place}, {allowed}, {data});")
+            every = f", [&] {{ ks_store_{element}({place}, {data}); }}" if mask == _TRUE else ""
+            access = f"{view}, {site}, {place}, " + (lane if mask == _TRUE else f"{chosen}, {lane}")
+            some = f"[&](vi32 may) {{ ks_store_{element}({place}, may, {data}); }}"
+            loop.body.append(f"ks_store_row<{size}>(check, {access}, {values}{every}, {some});")
             return
         where = loop.vector(_WIDE, addresses(loop, pointer, size), "where").code
-        may = f"ks_may_scatter<{size}>(check, {site}, {segment}, {where}, {chosen}, {lane}, {values})"
+        may = f"ks_may_scatter<{size}>(check, {view}, {site}, {where}, {chosen}, {lane}, {values})"
         allowed = loop.vector(_PREDICATE, may, "may").code
         loop.body.append(f"ks_scatter_{element}({place}, {lanes}, {allowed}, {data});")
 
     def atomic(self, loop: Loop, op: Op, pointer: str, mask: str) -> tuple[str, str]:
         """For one element of an atomic: the condition under which it happens, and a statement for after it."""
-        site, segment = self._site(op), self._segment(op.operands[0])
+        site, view = self._site(op), self._view(op.operands[0], self._stored)
         lane = _first(_lane(loop, loop.index, op.operands[0].type.shape))
         order = order_of(op)
-        self._stored.add(segment)
         self._stamped = True
         self._check_offsets(loop, op, loop.index, Uniform(mask), f"{lane}, 0")
         size = op.operands[0].type.element.bytes
-        may = f"ks_may_update<{size}>(check, {site}, {segment}, {pointer}, {mask}, {lane}, {order})"
+        may = f"ks_may_update<{size}>(check, {view}, {site}, {pointer}, {mask}, {lane}, {order})"
         if not loop.scope.uses.users.get(op.result):
             order &= ~ORDERS["acquire"]  # nobody can tell what was there before, so nothing is learnt from it
         self._synchronises |= bool(order & ORDERS["acquire"])
@@ -151,14 +150,24 @@ class Checks:
     def _site(self, op: Op) -> int:
         return self.sites.number(op, op.operands[0].type.shape)
 
-    def _segment(self, pointer: Value) -> int:
+    def views(self) -> list[str]:
+        """Declarations of what the emitted code names, for the start of a program instance."""
+        used = sorted(self._loaded | self._stored)
+        return [f"const KsView {_view_name(number)}(check, {number});" for number in used]
+
+    def _view(self, pointer: Value, used: set[int]) -> str:
         origin = self.sites.origin(pointer)
-        return -1 if origin is None else origin
+        used.add(number := -1 if origin is None else origin)
+        return _view_name(number)
 
     def _check_offsets(self, loop: Loop, op: Op, index: Index, mask: Rep, lane: str) -> None:
         """Compare the offsets of an access with what they would be had no integer wrapped."""
         for computed, right, kind in exact.offsets(loop, op.operands[0], index):
             _compare(loop, self._site(op), (computed, right, kind), mask, lane)
+
+
+def _view_name(number: int) -> str:
+    return f"view_{number}" if number >= 0 else "view_anywhere"
 
 
 def order_of(op: Op) -> int:

@@ -104,6 +104,7 @@ def _generate(module: Module, isa: Isa, checked: bool) -> GeneratedKernel:
     head, run, context = [_PROGRAM], _RUN.format(stop=""), f"((KsContext *)args[{len(kernel.arguments)}])"
     if scope.monitor is not None:
         head.append(f"  KsCheck check({context}, {_NUMBER});")
+        head += [f"  {line}" for line in scope.monitor.views()]
         run = _RUN.format(stop=f"\n    if ({context}->stop) return;")
     body = "\n".join([*head, *scope.lines, "}"])
     headers = [_text("prelude.h"), *([_text("checked_abi.h"), _text("checked.h")] if scope.monitor is not None else [])]

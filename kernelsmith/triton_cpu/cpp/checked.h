@@ -2,6 +2,7 @@
 // inside one view whose elements nobody else touched; all else goes to the monitor (cpp/monitor.cpp), lane by lane.
 
 #define KS_LIKELY(x) __builtin_expect(!!(x), 1)
+#define KS_MEMBER inline __attribute__((always_inline))
 #define KS_COLD static __attribute__((noinline, cold))
 
 KS_INLINE vi32 ks_all() { return ks_splat<vi32>(-1); }
@@ -32,82 +33,104 @@ KS_COLD vi32 ks_ask(KsCheck &c, i32 kind, i32 site, i32 segment, vi64 address, v
   return r;
 }
 
-// Lanes of a load at addresses that follow each other.
-template <int SIZE> KS_INLINE vi32 ks_may_load(KsCheck &c, i32 site, i32 segment, char *p, vi32 mask, i64 lane, i64 stride) {
-  if (segment >= 0) {
-    const KsSegment &s = c.segments[segment];
-    const u64 at = (u64)p - (u64)s.lo;
-    if (KS_LIKELY(s.bytes >= SIZE * KS_W && at <= s.bytes - SIZE * KS_W && !s.valid)) {
-      if (!s.owner) return mask;
-      if (KS_LIKELY(SIZE == 1 << s.shift)) {
-        const vu32 owner = *(const wu32 *)(s.owner + at / SIZE);
-        const vi32 bad = mask & (owner != c.me) & (owner - 1 >= c.base - 1);
-        if (KS_LIKELY(ks_none(bad))) {
-          if (s.reader) {
-            const vu32 reader = *(const wu32 *)(s.reader + at / SIZE);
-            const vi32 first = mask & (reader < c.base);
-            if (ks_bits(first)) {
-              *(wu32 *)(s.reader + at / SIZE) = first ? ks_splat<vu32>(c.me) : reader;
-              if (s.reader_clock) {
-                const vu32 before = *(const wu32 *)(s.reader_clock + at / SIZE);
-                *(wu32 *)(s.reader_clock + at / SIZE) = first ? ks_splat<vu32>(c.clock) : before;
-              }
-            }
-          }
-          return mask;
-        }
+// A program instance's own copy of a segment, so that no store makes the compiler read it again. `number` is the
+// argument's; -1: an address of unknown origin, which only the monitor can place.
+struct KsView {
+  u64 lo, bytes;
+  const u8 *valid;
+  u32 *owner, *reader, *owner_clock, *reader_clock;
+  u16 *stamp;
+  i32 shift, number;
+  u32 me, base;
+  KS_MEMBER KsView(const KsCheck &c, i32 n)
+      : lo(0), bytes(0), valid(0), owner(0), reader(0), owner_clock(0), reader_clock(0), stamp(0), shift(0), number(n), me(c.me), base(c.base) {
+    if (n < 0) return;
+    const KsSegment &s = c.segments[n];
+    lo = (u64)s.lo; bytes = s.bytes; valid = s.valid; shift = s.shift;
+    owner = s.owner; reader = s.reader; owner_clock = s.owner_clock; reader_clock = s.reader_clock; stamp = s.stamp;
+  }
+  // Whether `size` bytes from `p` lie inside of a view without gaps.
+  KS_MEMBER bool inside(const char *p, u64 size) const { return bytes >= size && (u64)p - lo <= bytes - size && !valid; }
+};
+
+// Whether the lanes of a load may read addresses that follow each other, as far as is known without the monitor.
+template <int SIZE> KS_INLINE bool ks_plain_load(const KsCheck &c, const KsView &s, const char *p, vi32 mask) {
+  if (!s.inside(p, SIZE * KS_W)) return false;
+  if (!s.owner) return true;
+  if (SIZE != 1 << s.shift) return false;
+  const u64 at = ((u64)p - s.lo) / SIZE;
+  const vu32 owner = *(const wu32 *)(s.owner + at);
+  if (ks_bits(mask & (owner != s.me) & (owner - 1 >= s.base - 1))) return false;
+  if (s.reader) {
+    const vu32 reader = *(const wu32 *)(s.reader + at);
+    const vi32 first = mask & (reader < s.base);
+    if (ks_bits(first)) {
+      *(wu32 *)(s.reader + at) = first ? ks_splat<vu32>(s.me) : reader;
+      if (s.reader_clock) {
+        const vu32 before = *(const wu32 *)(s.reader_clock + at);
+        *(wu32 *)(s.reader_clock + at) = first ? ks_splat<vu32>(c.clock) : before;
       }
     }
   }
-  return ks_ask<SIZE>(c, KS_LOAD, site, segment, ks_ramp((i64)p, (i64)SIZE), mask, lane, stride, KsNoValues());
+  return true;
 }
-
-// Lanes of a store at addresses that follow each other.
-template <int SIZE, class Values>
-KS_INLINE vi32 ks_may_store(KsCheck &c, i32 site, i32 segment, char *p, vi32 mask, i64 lane, i64 stride, Values values) {
-  if (segment >= 0) {
-    const KsSegment &s = c.segments[segment];
-    const u64 at = (u64)p - (u64)s.lo;
-    if (KS_LIKELY(s.bytes >= SIZE * KS_W && at <= s.bytes - SIZE * KS_W && !s.valid && s.owner && SIZE == 1 << s.shift)) {
-      const vu32 owner = *(const wu32 *)(s.owner + at / SIZE);
-      vi32 bad = mask & (owner >= c.base);
-      if (s.reader) {
-        const vu32 reader = *(const wu32 *)(s.reader + at / SIZE);
-        bad |= mask & (reader >= c.base) & (reader != c.me);
-      }
-      if (KS_LIKELY(ks_none(bad))) {
-        *(wu32 *)(s.owner + at / SIZE) = mask ? ks_splat<vu32>(c.me) : owner;
-        if (s.stamp) {
-          const vu16 stamp = *(const wu16 *)(s.stamp + at / SIZE);
-          const vu16 now = ks_splat<vu16>((u16)c.serial), chosen = (vu16)__builtin_convertvector(mask, vi16);
-          *(wu16 *)(s.stamp + at / SIZE) = (now & chosen) | (stamp & ~chosen);
-        }
-        if (s.owner_clock) {
-          const vu32 before = *(const wu32 *)(s.owner_clock + at / SIZE);
-          *(wu32 *)(s.owner_clock + at / SIZE) = mask ? ks_splat<vu32>(c.clock) : before;
-        }
-        return mask;
-      }
-    }
+template <int SIZE> KS_INLINE bool ks_plain_store(const KsCheck &c, const KsView &s, const char *p, vi32 mask) {
+  if (!s.inside(p, SIZE * KS_W) || !s.owner || SIZE != 1 << s.shift) return false;
+  const u64 at = ((u64)p - s.lo) / SIZE;
+  const vu32 owner = *(const wu32 *)(s.owner + at);
+  vi32 bad = mask & (owner >= s.base);
+  if (s.reader) {
+    const vu32 reader = *(const wu32 *)(s.reader + at);
+    bad |= mask & (reader >= s.base) & (reader != s.me);
   }
-  return ks_ask<SIZE>(c, KS_STORE, site, segment, ks_ramp((i64)p, (i64)SIZE), mask, lane, stride, values);
+  if (ks_bits(bad)) return false;
+  *(wu32 *)(s.owner + at) = mask ? ks_splat<vu32>(s.me) : owner;
+  if (s.stamp) {
+    const vu16 stamp = *(const wu16 *)(s.stamp + at);
+    const vu16 now = ks_splat<vu16>((u16)c.serial), chosen = (vu16)__builtin_convertvector(mask, vi16);
+    *(wu16 *)(s.stamp + at) = (now & chosen) | (stamp & ~chosen);
+  }
+  if (s.owner_clock) {
+    const vu32 before = *(const wu32 *)(s.owner_clock + at);
+    *(wu32 *)(s.owner_clock + at) = mask ? ks_splat<vu32>(c.clock) : before;
+  }
+  return true;
 }
 
-// Lanes of a load at any addresses.
+// Loads and stores at addresses that follow each other: `all` does the access for every lane, `some` for those that may.
+template <int SIZE, class All, class Some>
+KS_INLINE auto ks_load_row(KsCheck &c, const KsView &s, i32 site, const char *p, i64 lane, i64 stride, All all, Some some) -> decltype(all()) {
+  if (KS_LIKELY(ks_plain_load<SIZE>(c, s, p, ks_all()))) return all();
+  return some(ks_ask<SIZE>(c, KS_LOAD, site, s.number, ks_ramp((i64)p, (i64)SIZE), ks_all(), lane, stride, KsNoValues()));
+}
+template <int SIZE, class Some>
+KS_INLINE auto ks_load_row(KsCheck &c, const KsView &s, i32 site, const char *p, vi32 mask, i64 lane, i64 stride, Some some) -> decltype(some(mask)) {
+  if (KS_LIKELY(ks_plain_load<SIZE>(c, s, p, mask))) return some(mask);
+  return some(ks_ask<SIZE>(c, KS_LOAD, site, s.number, ks_ramp((i64)p, (i64)SIZE), mask, lane, stride, KsNoValues()));
+}
+template <int SIZE, class Values, class All, class Some>
+KS_INLINE void ks_store_row(KsCheck &c, const KsView &s, i32 site, const char *p, i64 lane, i64 stride, Values values, All all, Some some) {
+  if (KS_LIKELY(ks_plain_store<SIZE>(c, s, p, ks_all()))) all();
+  else some(ks_ask<SIZE>(c, KS_STORE, site, s.number, ks_ramp((i64)p, (i64)SIZE), ks_all(), lane, stride, values));
+}
+template <int SIZE, class Values, class Some>
+KS_INLINE void ks_store_row(KsCheck &c, const KsView &s, i32 site, const char *p, vi32 mask, i64 lane, i64 stride, Values values, Some some) {
+  if (KS_LIKELY(ks_plain_store<SIZE>(c, s, p, mask))) some(mask);
+  else some(ks_ask<SIZE>(c, KS_STORE, site, s.number, ks_ramp((i64)p, (i64)SIZE), mask, lane, stride, values));
+}
+
+// Which lanes of a load or store may access any addresses.
 template <int SIZE>
-KS_INLINE vi32 ks_may_gather(KsCheck &c, i32 kind, i32 site, i32 segment, vi64 address, vi32 mask, i64 lane, i64 stride) {
-  if (segment >= 0) {
-    const KsSegment &s = c.segments[segment];
-    if (KS_LIKELY(!s.owner && !s.valid && s.bytes >= SIZE)) {
-      const vu64 at = (vu64)address - (u64)s.lo;
-      if (KS_LIKELY(ks_none(mask & ks_mask(at > s.bytes - SIZE)))) return mask;
-    }
+KS_INLINE vi32 ks_may_gather(KsCheck &c, const KsView &s, i32 kind, i32 site, vi64 address, vi32 mask, i64 lane, i64 stride) {
+  if (KS_LIKELY(!s.owner && !s.valid && s.bytes >= SIZE)) {
+    const vu64 at = (vu64)address - s.lo;
+    if (KS_LIKELY(ks_bits(mask & ks_mask(at > s.bytes - SIZE)) == 0)) return mask;
   }
-  return ks_ask<SIZE>(c, kind, site, segment, address, mask, lane, stride, KsNoValues());
+  return ks_ask<SIZE>(c, kind, site, s.number, address, mask, lane, stride, KsNoValues());
 }
 template <int SIZE, class Values>
-KS_INLINE vi32 ks_may_scatter(KsCheck &c, i32 site, i32 segment, vi64 address, vi32 mask, i64 lane, i64 stride, Values values) {
-  return ks_ask<SIZE>(c, KS_STORE, site, segment, address, mask, lane, stride, values);
+KS_INLINE vi32 ks_may_scatter(KsCheck &c, const KsView &s, i32 site, vi64 address, vi32 mask, i64 lane, i64 stride, Values values) {
+  return ks_ask<SIZE>(c, KS_STORE, site, s.number, address, mask, lane, stride, values);
 }
 
 // One place.
@@ -122,21 +145,24 @@ KS_COLD bool ks_ask_one(KsCheck &c, i32 kind, i32 site, i32 segment, const char 
   a.values = stored;
   return c.context->examine(&c, &a) & 1;
 }
-template <int SIZE> KS_INLINE bool ks_may_read(KsCheck &c, i32 kind, i32 site, i32 segment, const char *p, bool mask, i64 lane) {
+template <int SIZE> KS_INLINE bool ks_may_read(KsCheck &c, const KsView &s, i32 kind, i32 site, const char *p, bool mask, i64 lane) {
   if (!mask) return false;
-  if (segment >= 0) {
-    const KsSegment &s = c.segments[segment];
-    const u64 at = (u64)p - (u64)s.lo;
-    if (KS_LIKELY(!s.owner && !s.valid && s.bytes >= SIZE && at <= s.bytes - SIZE)) return true;
+  if (KS_LIKELY(s.inside(p, SIZE))) {
+    if (!s.owner) return true;
+    if (kind == KS_LOAD && SIZE == 1 << s.shift) {
+      const u64 at = ((u64)p - s.lo) / SIZE;
+      const u32 owner = s.owner[at];
+      if ((owner == s.me || (owner && owner < s.base)) && (!s.reader || s.reader[at] == s.me)) return true;
+    }
   }
-  return ks_ask_one<SIZE>(c, kind, site, segment, p, lane, KsNoValues());
+  return ks_ask_one<SIZE>(c, kind, site, s.number, p, lane, KsNoValues());
 }
 template <int SIZE, class Values>
-KS_INLINE bool ks_may_write(KsCheck &c, i32 site, i32 segment, char *p, bool mask, i64 lane, Values values) {
-  return mask && ks_ask_one<SIZE>(c, KS_STORE, site, segment, p, lane, values);
+KS_INLINE bool ks_may_write(KsCheck &c, const KsView &s, i32 site, char *p, bool mask, i64 lane, Values values) {
+  return mask && ks_ask_one<SIZE>(c, KS_STORE, site, s.number, p, lane, values);
 }
-template <int SIZE> KS_INLINE bool ks_may_update(KsCheck &c, i32 site, i32 segment, char *p, bool mask, i64 lane, i32 order) {
-  if (!mask || !ks_ask_one<SIZE>(c, KS_ATOMIC, site, segment, p, lane, KsNoValues())) return false;
+template <int SIZE> KS_INLINE bool ks_may_update(KsCheck &c, const KsView &s, i32 site, char *p, bool mask, i64 lane, i32 order) {
+  if (!mask || !ks_ask_one<SIZE>(c, KS_ATOMIC, site, s.number, p, lane, KsNoValues())) return false;
   if (order & KS_RELEASE) c.context->release(&c, (i64)p);
   return true;
 }
