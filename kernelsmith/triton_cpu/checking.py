@@ -211,7 +211,7 @@ def _first(lane: str) -> str:
 def _compare(loop: Loop, site: int, offsets: tuple[Rep, Rep, Type], mask: Rep, lane: str) -> None:
     computed, right, kind = offsets
     if isinstance(computed, Uniform) and isinstance(right, Uniform):
-        chosen = mask.code if isinstance(mask, Uniform) else "true"
+        chosen = mask.code if isinstance(mask, Uniform) else f"ks_bits({_chosen(loop, mask)})"
         report = f"ks_wrapped_one(check, {site}, {right.code}, (i64){computed.code}, {_first(lane)})"
         loop.body.append(f"if (__builtin_expect((i64){computed.code} != {right.code}, 0) && {chosen}) {report};")
         return

@@ -165,14 +165,16 @@ def run_checked(
 class _Run:
     """One run of a launch. `masked` are the sites whose lanes were masked off."""
 
-    def __init__(self, launch: _Launch, schedule: Schedule, patterned: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, launch: _Launch, schedule: Schedule, patterned: frozenset[int] = frozenset(), pattern: str = "zeros"
+    ) -> None:
         self._launch = launch
         self._first = launch.memory.numbers(launch.programs)
         self._keep: list[object] = []
         self.shadows: dict[int, Shadow] = {}
         sites = len(launch.watch.sites)
         masked = np.zeros(sites + 1, np.uint8)
-        tables = [_patterns(number in patterned) for number in range(sites)]
+        tables = [_patterns(pattern if number in patterned else "zeros") for number in range(sites)]
         self._keep += tables
         addresses = np.array([table.ctypes.data for table in tables] or [0], np.uint64)
         count = len(launch.segments)
@@ -205,16 +207,18 @@ class _Run:
         stored = -1 in accesses.stored or bool(near & set(accesses.stored))
         loaded = -1 in accesses.loaded or bool(near & set(accesses.loaded))
         known = [other for other in launch.segments if other is not None]
-        shadow = launch.memory.shadow(segment.address, segment.nbytes, smallest_granule(known, segment))
-        self.shadows[number] = shadow
-        shadow.written = shadow.written or bool(shadow.owner.all())
+        granule = smallest_granule(known, segment)
         result = _Segment(segment.address, segment.nbytes)
-        result.shift = shadow.granule.bit_length() - 1
-        valid = valid_entries(shadow, segment)
+        shadow = None
+        if stored or not launch.memory.surely_written(segment.address, segment.nbytes):
+            shadow = self.shadows[number] = launch.memory.shadow(segment.address, segment.nbytes, granule)
+            granule = shadow.granule
+        result.shift = granule.bit_length() - 1
+        valid = valid_entries(segment, granule)
         if valid is not None:
             self._keep.append(valid)
             result.valid = valid.ctypes.data
-        if not stored and shadow.written:
+        if shadow is None:
             return result
         start = shadow.offset(segment.address)
         result.owner = shadow.owner[start:].ctypes.data
@@ -282,7 +286,8 @@ class _Run:
         for number, segment in enumerate(self._launch.segments):
             if segment is None or not segment.address <= address < segment.address + segment.nbytes:
                 continue
-            writer = int(self.shadows[number].owner[self.shadows[number].offset(address)])
+            shadow = self.shadows.get(number)
+            writer = int(shadow.owner[shadow.offset(address)]) if shadow is not None else 0
             if writer >= self._first:
                 return number, segment.index((address - segment.address) // segment.itemsize), self.program(writer)
         return None
@@ -300,23 +305,26 @@ def _poison(launch: _Launch, run: _Run, before: list[NDArray[np.uint8]]) -> list
     stretches = list(launch.written())
     result = [stretch.copy() for stretch in stretches]
 
-    def outcome(patterned: frozenset[int]) -> tuple[_Run, list[NDArray[np.uint8]]]:
+    def outcome(patterned: frozenset[int], pattern: str) -> tuple[_Run, list[NDArray[np.uint8]]]:
         for stretch, bytes_before in zip(stretches, before, strict=True):
             stretch[:] = bytes_before
-        done = _Run(launch, Schedule.SHUFFLED, patterned)
+        done = _Run(launch, Schedule.SHUFFLED, patterned, pattern)
         return done, [stretch.copy() for stretch in stretches]
 
-    _, plain = outcome(frozenset())
-    found: list[Fault] = []
-    candidates = [frozenset((site,)) for site in sites]
-    if len(candidates) > 1 and _same(plain, outcome(frozenset(sites))[1]):
-        candidates = []
-    for one in candidates:
-        changed, bytes_after = outcome(one)
-        found += _dependence(launch, changed, stretches, plain, bytes_after, next(iter(one)))
+    _, plain = outcome(frozenset(), "zeros")
+    found: dict[int, Fault] = {}
+    for pattern in _DISTURBED:
+        rest = frozenset(site for site in sites if site not in found)
+        if not rest or _same(plain, outcome(rest, pattern)[1]):
+            continue
+        for site in sorted(rest):
+            changed, bytes_after = outcome(frozenset((site,)), pattern)
+            fault = _dependence(launch, changed, stretches, plain, bytes_after, site)
+            if fault is not None:
+                found[site] = fault
     for stretch, bytes_then in zip(stretches, result, strict=True):
         stretch[:] = bytes_then
-    return found
+    return [found[site] for site in sorted(found)]
 
 
 def _same(a: list[NDArray[np.uint8]], b: list[NDArray[np.uint8]]) -> bool:
@@ -330,7 +338,7 @@ def _dependence(
     plain: list[NDArray[np.uint8]],
     patterned: list[NDArray[np.uint8]],
     number: int,
-) -> list[Fault]:
+) -> Fault | None:
     """The first element that came out differently."""
     site = launch.watch.sites[number]
     for stretch, a, b in zip(stretches, plain, patterned, strict=True):
@@ -340,19 +348,17 @@ def _dependence(
         found = run.owner(stretch.ctypes.data + int(places[0]))
         tensor, index, program = found if found is not None else (None, None, (0, 0, 0))
         what = "a division by zero" if site.operation.startswith("arith.") else "a masked-off lane"
-        return [
-            Fault(
-                kind=FaultKind.POISON,
-                kernel=launch.kernel.name,
-                location=site.location,
-                expression=_expression(site.location) or f"{site.value} = {site.operation}",
-                program=program,
-                tensor=None if tensor is None else run.name(tensor),
-                index=index,
-                detail=f"the element depends on what {what} yields",
-            )
-        ]
-    return []
+        return Fault(
+            kind=FaultKind.POISON,
+            kernel=launch.kernel.name,
+            location=site.location,
+            expression=_expression(site.location) or f"{site.value} = {site.operation}",
+            program=program,
+            tensor=None if tensor is None else run.name(tensor),
+            index=index,
+            detail=f"the element depends on what {what} yields",
+        )
+    return None
 
 
 def _miss(address: int, segment: Segment) -> str:
@@ -377,11 +383,11 @@ def _expression(location: str | None) -> str | None:
 
 
 @functools.cache
-def _patterns(disturbed: bool) -> NDArray[np.uint8]:
-    """What masked-off lanes hold, by element type: zeros, as on most GPUs, or large numbers of both signs."""
+def _patterns(kind: str) -> NDArray[np.uint8]:
+    """What masked-off lanes hold, by element type: zeros, as on most GPUs, or one of `_DISTURBED`."""
     table = np.zeros((len(Element), _PATTERN_BYTES), np.uint8)
-    for number, element in enumerate(Element if disturbed else ()):
-        lanes = b"".join(_large(element, lane) for lane in range(_LANES))
+    for number, element in enumerate(Element if kind in _DISTURBED else ()):
+        lanes = b"".join(_DISTURBED[kind](element, lane) for lane in range(_LANES))
         table[number, : len(lanes)] = np.frombuffer(lanes, np.uint8)
     return table
 
@@ -401,3 +407,11 @@ def _large(element: Element, lane: int) -> bytes:
         return b"\1"
     size = element.bytes
     return (sign * ((0x35 << (8 * size - 8)) + 257 * lane) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
+def _all_ones(element: Element, lane: int) -> bytes:
+    """NaN, which not even a product with zero hides; -1 of an integer."""
+    return b"\1" if element is Element.I1 else b"\xff" * element.bytes
+
+
+_DISTURBED = {"large": _large, "all ones": _all_ones}

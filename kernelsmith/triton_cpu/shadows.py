@@ -67,7 +67,6 @@ class Shadow:
     nbytes: int
     granule: int
     owner: NDArray[np.uint32]
-    written: bool
     arrays: dict[str, NDArray[np.generic]] = field(default_factory=dict)
 
     def array(self, name: str, kind: type[np.generic]) -> NDArray[np.generic]:
@@ -98,9 +97,23 @@ class Memory:
 
     def declare(self, address: int, nbytes: int, *, written: bool) -> None:
         """Say of some bytes whether they hold something yet. What was known about them is forgotten."""
-        self._declared = [(a, n, w) for a, n, w in self._declared if a + n <= address or address + nbytes <= a]
+        end = address + nbytes
+        self._declared = [(a, n, w) for a, n, w in self._declared if a + n <= address or end <= a]
         self._declared.append((address, nbytes, written))
-        self._shadows = [s for s in self._shadows if s.address + s.nbytes <= address or address + nbytes <= s.address]
+        kept = []
+        for shadow in self._shadows:
+            if _covers(shadow, address, end, shadow.granule):
+                shadow.owner[shadow.offset(address) : -(-(end - shadow.address) // shadow.granule)] = written
+            if _covers(shadow, address, end, shadow.granule) or not _meets(shadow, address, end):
+                kept.append(shadow)
+        self._shadows = kept
+
+    def surely_written(self, address: int, nbytes: int) -> bool:
+        """Whether all of some bytes was written before any launch, without a look at the shadows of their elements."""
+        end = address + nbytes
+        inside = [w for a, n, w in self._declared if a <= address and end <= a + n]
+        unwritten = any(not w for a, n, w in self._declared if a < end and address < a + n)
+        return inside == [True] if inside else self.assume_written and not unwritten
 
     def mark_written(self, segment: Segment) -> None:
         """Something other than a launch wrote all of a view."""
@@ -123,7 +136,7 @@ class Memory:
         Shadows that overlap or are too coarse become one.
         """
         end = address + nbytes
-        touching = [s for s in self._shadows if s.address < end and address < s.address + s.nbytes]
+        touching = [s for s in self._shadows if _meets(s, address, end)]
         if len(touching) == 1 and _covers(touching[0], address, end, granule):
             return touching[0]
         low = min([address, *(s.address for s in touching)])
@@ -147,7 +160,7 @@ class Memory:
         for a, n, w in known:
             start, stop = max(0, (a - address) // granule), -(-(a + n - address) // granule)
             owner[start:stop] = w
-        return Shadow(address, nbytes, granule, owner, bool(owner[:-_SLACK].all()))
+        return Shadow(address, nbytes, granule, owner)
 
     def _trim(self, latest: Shadow) -> None:
         """What is assumed to be written anyway need not be remembered for ever."""
@@ -160,6 +173,10 @@ class Memory:
             np.minimum(shadow.owner, 1, out=shadow.owner)
             shadow.arrays.clear()
         self._next = _FIRST_PROGRAM
+
+
+def _meets(shadow: Shadow, address: int, end: int) -> bool:
+    return shadow.address < end and address < shadow.address + shadow.nbytes
 
 
 def _covers(shadow: Shadow, address: int, end: int, granule: int) -> bool:
@@ -175,12 +192,12 @@ def _entries(array: NDArray[np.generic], shadow: Shadow, segment: Segment) -> ND
     return as_strided(start, (*segment.shape, step), (*strides, array.itemsize))
 
 
-def valid_entries(shadow: Shadow, segment: Segment) -> NDArray[np.uint8] | None:
+def valid_entries(segment: Segment, granule: int) -> NDArray[np.uint8] | None:
     """One byte per granule from the view's first element to its last, 1 where an element lies; None if all are 1."""
     if segment.dense or not segment.nbytes:
         return None
-    local = Shadow(segment.address, segment.nbytes, shadow.granule, np.empty(0, np.uint32), True)
-    valid = np.zeros(-(-segment.nbytes // shadow.granule) + _SLACK, np.uint8)
+    local = Shadow(segment.address, segment.nbytes, granule, np.empty(0, np.uint32))
+    valid = np.zeros(-(-segment.nbytes // granule) + _SLACK, np.uint8)
     _entries(valid, local, segment)[...] = 1
     return valid
 

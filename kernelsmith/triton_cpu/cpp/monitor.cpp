@@ -176,6 +176,17 @@ static bool conflicts(const Place &p, i32 lane) {
     return memcmp((const char *)a.address[lane], value, (size_t)a.size) != 0;
 }
 
+// Whether an element holds what this lane is about to store, so that it does not matter who comes last. The other's
+// store may be on its way.
+static bool holds_same(const Place &p, i32 lane) {
+    if (p.a->kind != KS_STORE) return false;
+    for (i32 look = 0; look < 4; ++look) {
+        if (memcmp((const char *)p.address, p.a->values + lane * p.a->size, (size_t)p.a->size) == 0) return true;
+        sched_yield();
+    }
+    return false;
+}
+
 static void note_write(const Place &p, i32 lane) {
     const KsSegment &s = *p.s;
     const bool atomic = p.a->kind == KS_ATOMIC;
@@ -183,7 +194,9 @@ static void note_write(const Place &p, i32 lane) {
         const u32 owner = s.owner[g];
         const bool both_atomic = atomic && s.stamp && s.stamp[g] == kAtomic && owner >= p.c->base;
         if (atomic && owner == 0) blame(p, KS_UNWRITTEN, 0, 0);
-        if (!both_atomic && is_race(p, owner, s.owner_clock, g)) blame(p, KS_RACE, owner, 1);
+        if (!both_atomic && is_race(p, owner, s.owner_clock, g)) {
+            if (!holds_same(p, lane)) blame(p, KS_RACE, owner, 1);
+        }
         else if (s.reader && is_race(p, s.reader[g], s.reader_clock, g)) blame(p, KS_RACE, s.reader[g], 2);
         else if (!atomic && owner == p.c->me && s.stamp && s.stamp[g] == (u16)p.c->serial && g == p.first && conflicts(p, lane))
             blame(p, KS_CONFLICT, 0, 0);
@@ -231,6 +244,8 @@ static u32 examine(KsCheck *c, const KsAccess *a) {
         if (!p.s->owner) continue;
         if (a->kind == KS_LOAD || a->kind == KS_VOLATILE) note_load(p);
         else note_write(p, l);
+        // Stored here as well, so that whoever asks next sees it.
+        if (a->kind == KS_STORE) memcpy((char *)a->address[l], a->values + l * a->size, (size_t)a->size);
     }
     return allowed;
 }
