@@ -80,19 +80,24 @@ class Writer:
     def _rounded(self, code: str, element: Element) -> str:
         return f"ks_round_{element.value}({code})" if element.is_half else f"({code})"
 
-    def call(self, function: str, args: Sequence[str], element: Element, vector: bool) -> str:
-        """A maths library call; float32 functions take vectors, float64 functions take scalars."""
+    def call(
+        self, function: str, args: Sequence[str], element: Element, vector: bool, kinds: Sequence[Type] = ()
+    ) -> str:
+        """A maths library call; float32 functions take vectors, float64 functions take scalars.
+
+        `kinds` are the arguments' types, if they are not all `element`.
+        """
         width = computed(element)
         full = f"ks_{function}_{width.value}"
         if full not in mathlib.available():
             raise UnsupportedConstruct(f"{function} of {element.value}", "no such function in the maths library")
         self.functions.add(full)
-        joined = ", ".join(args)
         if width is Element.F64:
-            return f"ks_each<{full}>({joined})" if vector else f"{full}({joined})"
+            return _lanes(full, args, Element.F64, vector)
         if vector:
-            return self._rounded(f"{full}({joined})", element)
-        lifted = ", ".join(f"ks_splat<vf32>({arg})" for arg in args)
+            return self._rounded(f"{full}({', '.join(args)})", element)
+        vectors = [vector_type(kind) for kind in kinds] or ["vf32"] * len(args)
+        lifted = ", ".join(f"ks_splat<{name}>({arg})" for name, arg in zip(vectors, args, strict=True))
         return self._rounded(f"{full}({lifted})[0]", element)
 
     def _math(self, op: Op, args: Sequence[str], vector: bool) -> str:
@@ -117,16 +122,18 @@ class Writer:
     def _extern(self, op: Op, args: Sequence[str], vector: bool) -> str:
         symbol = op.text("symbol")
         known = lookup(symbol)
-        kind = op.operands[0].type
-        if known is None or not op.operands or kind.element.is_half or not kind.is_float:
-            raise UnsupportedConstruct(f"tt.extern_elementwise {symbol}", "no such function here", op.location)
-        if known.expression is not None:
-            code = known.expression.format(*args)
-        else:
-            code = self.call(known.function, args, kind.element, vector)
-        if known.converts:
-            return self._to_integer(code, kind.element, op.result.type.element, vector, signed=True)
-        return code
+        kinds = [operand.type for operand in op.operands]
+        if known is None or not kinds or any(kind.element.bits < 32 for kind in kinds):
+            raise UnsupportedConstruct(
+                f"tt.extern_elementwise {symbol}", "it is no function of libdevice that is known here", op.location
+            )
+        self.functions.update(known.needs)
+        if known.expression:
+            return known.expression.format(*args)
+        if known.lanes:
+            return _lanes(known.lanes, args, op.result.type.element, vector)
+        element = next((kind.element for kind in kinds if kind.is_float), op.result.type.element)
+        return self.call(known.function, args, element, vector, kinds)
 
     def _compare(self, op: Op, args: Sequence[str], kind: Type, vector: bool) -> str:
         predicate = op.words[0]
@@ -291,3 +298,13 @@ def _integer(op: Op, args: Sequence[str], element: Element, vector: bool) -> str
         if name == f"arith.{operation}ui":
             return f"({result})ks_{prefix}{function}(({kind}){args[0]}, ({kind}){args[1]})"
     raise UnsupportedConstruct(name, "the operation is not known", op.location)
+
+
+def _lanes(function: str, args: Sequence[str], element: Element, vector: bool) -> str:
+    """A function of scalars, given by its name or as a lambda, on scalars or lane by lane."""
+    joined = ", ".join(args)
+    if not vector:
+        return f"({element.value})({function})({joined})"
+    # A function's name is wrapped, since a call by its address might not be inlined.
+    code = f"[](auto... x) {{ return {function}(x...); }}" if function.isidentifier() else function
+    return f"ks_lanes<v{element.value}>({code}, {joined})"

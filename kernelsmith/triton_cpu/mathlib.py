@@ -57,6 +57,11 @@ def available() -> frozenset[str]:
     return frozenset(name for name in names if name.endswith(("_f32", "_f64")))
 
 
+def defines(name: str) -> bool:
+    """Whether some piece defines this C++ name."""
+    return any(name in section.names for section in _sections())
+
+
 def source(names: Iterable[str], isa: Isa) -> str:
     """C++ text that defines these functions and what they call. Raises KeyError for an unknown name."""
     owners = {name: section for section in _sections() for name in section.names}
@@ -81,6 +86,7 @@ def _sections() -> tuple[_Section, ...]:
         *_rare_sections(),
         *_file_sections("math_f32.h"),
         *_file_sections("math_wide.h"),
+        *_file_sections("libdevice.h"),
         *_file_sections("convert.h"),
         *formats.sections(),
     ]

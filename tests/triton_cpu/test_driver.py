@@ -308,21 +308,12 @@ def test_libdevice_is_mapped(dumping: None) -> None:
         assert symbol in compiled.asm["ttir"]
 
 
-def test_libdevice_has_every_function_that_cudas_has_for_floats() -> None:
+def test_libdevice_has_every_function_that_cudas_has() -> None:
     from triton.language.extra.cuda import libdevice as cuda
 
     from kernelsmith.triton_cpu import libdevice_calls
 
-    integers_only = {"byte_perm", "hadd", "mul24", "rhadd", "sad"}
-    halves_of_doubles = {"double2hiint", "double2loint", "hiloint2double", "rcp64h"}
-    directed = ("_rd", "_ru", "_rz")
-    names = {name for name in dir(cuda) if callable(getattr(cuda, name)) and not name.endswith(directed)}
-    assert names - set(dir(libdevice_calls)) == integers_only | halves_of_doubles
-
-
-def test_what_programs_divide_by_is_not_zero(dumping: None) -> None:
-    """They fit instances into registers and shared memory: a kernel takes at least one of each."""
-    kernel = nothing.warmup(torch.zeros(8, dtype=torch.int64), torch.zeros(8), grid=(1,))
-    kernel._init_handles()
-    assert kernel.n_regs > 0
-    assert kernel.metadata.shared > 0
+    assert set(dir(cuda)) <= set(dir(libdevice_calls))
+    assert libdevice_calls.sin is cuda.sin
+    with pytest.raises(AttributeError, match="'nonsense' is not provided"):
+        _ = libdevice_calls.nonsense

@@ -50,11 +50,22 @@ static double ks_sinpi_f64(double x) {
 static double ks_cospi_f64(double x) { return ksm_turn(x, 1) + 0.0; }
 
 //@ ks_normcdf_f64
-static double ks_normcdf_f64(double x) { return 0.5 * ks_erfc_f64(x * -0.7071067811865476); }
+// The argument's rounding error is multiplied by its square far out, so it is carried on to first order.
+static double ks_normcdf_f64(double x) {
+    double y = x * -0.7071067811865476;
+    double lost = __builtin_fma(x, -0.7071067811865476, -y) + x * 4.833646656726457e-17;
+    double value = ks_erfc_f64(y);
+    if (y > 1.0 && y < 27.0) value -= lost * 1.1283791670955126 * ks_exp_f64(-y * y);
+    return 0.5 * value;
+}
 
 //@ ks_erfcx_f64
 static double ks_erfcx_f64(double x) {
-    if (x < 25.0) return ks_exp_f64(x * x) * ks_erfc_f64(x);
+    if (x < 25.0) {
+        double square = x * x, lost = __builtin_fma(x, x, -square);
+        double power = ks_exp_f64(square);
+        return (power + (power - power == 0.0 ? power * lost : 0.0)) * ks_erfc_f64(x);
+    }
     double w = 1.0 / (x * x);  // asymptotic series
     return 0.5641895835477563 / x * (1.0 - w * (0.5 - w * (0.75 - w * (1.875 - w * 6.5625))));
 }

@@ -248,8 +248,12 @@ KS_INLINE vu64 ks_mulhi(vu64 a, vu64 b) { vu64 r; KS_EACH_LANE r[l] = ks_mulhi((
 
 // ---- floats: maxnumf ignores NaN, maximumf hands it on and orders the zeros ----
 
-template <f64 F(f64)> KS_INLINE vf64 ks_each(vf64 x) { vf64 r; KS_EACH_LANE r[l] = F(x[l]); return r; }
-template <f64 F(f64, f64)> KS_INLINE vf64 ks_each(vf64 x, vf64 y) { vf64 r; KS_EACH_LANE r[l] = F(x[l], y[l]); return r; }
+// A function of scalars on vectors: the result of type R, lane by lane.
+template <class R, class F, class... A> KS_INLINE R ks_lanes(F f, A... a) {
+  R r;
+  KS_EACH_LANE r[l] = f(a[l]...);
+  return r;
+}
 KS_INLINE f32 ks_abs(f32 x) { return ks_f32_of(ks_bits_of(x) & 0x7fffffff); }
 KS_INLINE f64 ks_abs(f64 x) { return ks_f64_of(ks_bits_of(x) & ~(1ul << 63)); }
 KS_INLINE vf32 ks_abs(vf32 x) { return (vf32)((vu32)x & 0x7fffffffu); }
