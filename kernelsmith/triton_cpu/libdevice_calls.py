@@ -6,16 +6,19 @@ kernels that import CUDA's own module compile alike. Imported by `compiler` when
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from triton.language import core
 from triton.language.extra.cuda import libdevice as cuda
 
 
-@core.extern
-def fast_tanhf(arg0: Any, _semantic: Any = None) -> Any:
-    """One of the few names that only HIP's module has."""
+def _fast_tanhf(arg0: Any, _semantic: Any = None) -> Any:
     return cuda.tanh(arg0, _semantic=_semantic)
+
+
+fast_tanhf: Callable[..., Any] = core.extern(_fast_tanhf)
+"""A name that only HIP's module has."""
 
 
 def __getattr__(name: str) -> Any:
