@@ -15,6 +15,7 @@ import argparse
 import json
 import random
 import re
+import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -169,6 +170,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str]) -> int:
     given = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # so that workers end with us
     sources = given.sources.resolve()
     collected: Collected = collect(sources)
     cases = choose(
