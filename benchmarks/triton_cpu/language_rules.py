@@ -1,4 +1,4 @@
-"""Why a case of Triton's language tests did not pass: a table of rules over its message.
+"""Why a case of Triton's language tests did not pass: a table of rules over its name and its message.
 
 A case that nothing but a GPU, or another Triton, could pass never reaches its value check; every other failure counts
 against the backend. Invariant: the first rule that matches decides, and a message that none matches is the backend's.
@@ -22,50 +22,46 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """`pattern` is searched in the message; with `in_name` in the case's name, and then even if the case passed."""
+    """Both patterns are searched for. Without one for the message, the case counts as of this kind even if it passes:
+    it says nothing about this backend.
+    """
 
     kind: Kind
-    pattern: str
     reason: str
-    in_name: bool = False
+    message: str = ""
+    case: str = ""
 
 
+_GPU, _FRONT_END, _BACKEND = Kind.GPU, Kind.FRONT_END, Kind.BACKEND
 RULES = (
-    Rule(Kind.GPU, r"Torch not compiled with CUDA enabled|No CUDA GPUs|Found no NVIDIA driver", "allocates on CUDA"),
-    Rule(Kind.GPU, r"KeyError: .*'(ttgir|llir|ptx|sass|cubin|amdgcn)'", "reads the assembly of a GPU"),
-    Rule(Kind.GPU, r"(?i)ptxas|cubin", "needs NVIDIA's assembler"),
-    Rule(Kind.GPU, r"make_ttgir", "expects a GPU's stage of compilation"),
-    Rule(Kind.GPU, r"no pinned memory allocator", "allocates pinned memory"),
-    Rule(Kind.GPU, r"^test_core\.py::test_pointer_arguments\[cpu\]", "expects CPU memory to be refused", in_name=True),
-    Rule(Kind.GPU, r"test_print\[(device_print_scalars|no_arg|print_no_arg)", "a line per GPU thread", in_name=True),
-    Rule(Kind.GPU, r"test_print\[device_print_2d_tensor", "a shape made of a GPU's warps", in_name=True),
-    Rule(Kind.GPU, r"test_fp8_support\[dtype[1-4]", "expects the 8-bit floats that a GPU lacks to fail", in_name=True),
-    Rule(Kind.GPU, r"^test_compile_only\.py::", "compiles for CUDA or HIP by name", in_name=True),
-    Rule(Kind.FRONT_END, r"make_block_ptr|block pointer", "block pointers are gone from this Triton"),
-    Rule(Kind.FRONT_END, r"module 'triton[\w.]*' has no attribute '\w+'", "a name that this Triton lacks"),
-    Rule(Kind.FRONT_END, r"unsupported AST node type", "Python syntax that its front end lacks"),
+    Rule(_GPU, "allocates on CUDA", r"Torch not compiled with CUDA enabled|No CUDA GPUs|Found no NVIDIA driver"),
+    Rule(_GPU, "allocates pinned memory", r"no pinned memory allocator"),
+    Rule(_GPU, "reads the assembly of a GPU", r"KeyError: .*'(ttgir|llir|ptx|sass|cubin|amdgcn)'"),
+    Rule(_GPU, "expects a GPU's stage of compilation", r"make_ttgir"),
+    Rule(_GPU, "compiles for CUDA or HIP by name", case=r"^test_compile_only\.py::"),
+    Rule(_GPU, "expects CPU memory to be refused", case=r"test_pointer_arguments\[cpu\]"),
+    Rule(_GPU, "expects a line per GPU thread", case=r"test_print\[(device_print_scalars|no_arg|print_no_arg)"),
+    Rule(_GPU, "prints a shape made of a GPU's warps", case=r"test_print\[device_print_2d_tensor"),
+    Rule(_GPU, "expects the 8-bit floats that a GPU lacks to fail", case=r"test_fp8_support\[dtype[1-4]"),
+    Rule(_FRONT_END, "block pointers", r"make_block_ptr|block pointer"),
+    Rule(_FRONT_END, "a name that is not there", r"module 'triton[\w.]*' has no attribute '\w+'"),
+    Rule(_FRONT_END, "Python syntax", r"unsupported AST node type"),
+    Rule(_FRONT_END, "words an error otherwise", r"should not leak StopIteration|must have the same scale factor"),
+    Rule(_FRONT_END, "expects the text that another version prints", r"/expected:\d+:\d+: error: CHECK"),
     Rule(
-        Kind.FRONT_END,
-        r"nested def should not leak StopIteration|Operands must have the same scale factor",
-        "words or finds an error otherwise",
-    ),
-    Rule(Kind.FRONT_END, r"/expected:\d+:\d+: error: CHECK", "expects the text that another version prints"),
-    Rule(
-        Kind.FRONT_END,
+        _FRONT_END,
+        "row numbers of 16 bits",
         r"'tt.descriptor_(gather|scatter)' op operand #\d must be ranked tensor of 32-bit",
-        "int16 row numbers are refused by its verifier",
     ),
-    Rule(Kind.BACKEND, r"UnsupportedConstruct", "not compiled by this backend"),
-    Rule(Kind.BACKEND, r"BuildError|could not build the kernel", "C++ that does not compile"),
-    Rule(Kind.BACKEND, r"AssertionError.*(?:\n.*)*(Not equal|not close|Mismatched elements)", "wrong values"),
-    Rule(Kind.BACKEND, r"^crash", "ends the process"),
-    Rule(Kind.BACKEND, r"^time-out", "takes longer than the time-out"),
+    Rule(
+        _FRONT_END, "negation is 0 - x there", r"ACTUAL: array\(\[False, False\]\)", r"test_neg_preserves_signed_zero"
+    ),
+    Rule(_BACKEND, "not compiled by this backend", r"UnsupportedConstruct"),
+    Rule(_BACKEND, "C++ that does not compile", r"BuildError"),
+    Rule(_BACKEND, "wrong values", r"AssertionError.*(?:\n.*)*(Not equal|not close|Mismatched elements)"),
+    Rule(_BACKEND, "ends the process", r"^crash"),
+    Rule(_BACKEND, "takes longer than the time-out", r"^time-out"),
 )
-
-
-def elsewhere(case: str) -> bool:
-    """True for a case that says nothing about this backend, whether it passes or not."""
-    return any(rule.in_name and re.search(rule.pattern, case) for rule in RULES)
 
 
 @dataclass(frozen=True)
@@ -76,10 +72,15 @@ class Verdict:
     reason: str
 
 
+def elsewhere(case: str) -> bool:
+    """True for a case that says nothing about this backend, whether it passes or not."""
+    return any(not rule.message and re.search(rule.case, case) for rule in RULES)
+
+
 def judge(case: str, message: str) -> Verdict:
     """What the first matching rule says; else that the backend failed, with the message's first line."""
     for rule in RULES:
-        if re.search(rule.pattern, case if rule.in_name else message):
+        if re.search(rule.message, message) and re.search(rule.case, case):
             return Verdict(rule.kind, rule.reason)
     first = message.strip().partition("\n")[0]
     return Verdict(Kind.BACKEND, first[:100] or "no message")

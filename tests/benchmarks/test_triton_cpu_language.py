@@ -23,6 +23,7 @@ CASES = [f"test_{file}.py::test_{number}[{number % 3}]" for file in "ab" for num
         ("UnsupportedConstruct: the Triton CPU backend does not support tt.x", Kind.BACKEND),
         ("AssertionError: \nNot equal to tolerance rtol=1e-05", Kind.BACKEND),
         ("KeyError: 'unheard of'", Kind.BACKEND),
+        ("AssertionError: ACTUAL: array([False, False])", Kind.BACKEND),
         ("", Kind.BACKEND),
     ],
 )
