@@ -107,8 +107,9 @@ def _generate(module: Module, isa: Isa, checked: bool) -> GeneratedKernel:
         head += [f"  {line}" for line in scope.monitor.views()]
         run = _RUN.format(stop=f"\n    if ({context}->stop) return;")
     body = "\n".join([*head, *scope.lines, "}"])
-    headers = [_text("prelude.h"), *([_text("checked_abi.h"), _text("checked.h")] if scope.monitor is not None else [])]
-    parts = [_level(isa), *headers, mathlib.source(scope.writer.functions, isa), body, run]
+    headers = ["prelude.h", *(["dot.h"] if scope.multiplies else [])]
+    headers += ["checked_abi.h", "checked.h"] if scope.monitor is not None else []
+    parts = [_level(isa), *map(_text, headers), mathlib.source(scope.writer.functions, isa), body, run]
     arguments = tuple(ArgumentType(argument.type.element.value, argument.type.pointer) for argument in kernel.arguments)
     return GeneratedKernel(
         kernel.name, "\n".join(parts), arguments, scope.scratch_bytes, scope.waits, _watch(scope, kernel, checked)
@@ -142,6 +143,8 @@ def _level(isa: Isa) -> str:
         lines.append("#define KS_AVX512")
     if isa.bf16_dot:
         lines.append("#define KS_BF16_DOT")
+    if isa.vnni:
+        lines.append("#define KS_VNNI")
     if isa.f16c:
         lines.append("#define KS_F16C")
     return "\n".join(lines)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from kernelsmith.triton_cpu.atomics import is_volatile
 from kernelsmith.triton_cpu.branches import emit_blocks
 from kernelsmith.triton_cpu.carried import Carried, alias, assign, bind, declare, scalar_of, steps_of
+from kernelsmith.triton_cpu.dot import is_zero
 from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
 from kernelsmith.triton_cpu.evaluate import materialise
 from kernelsmith.triton_cpu.ir import Block, Function, Op, Region, Type, Value, walk
@@ -44,15 +45,17 @@ def _body(scope: Scope, region: Region) -> Op | None:
     return emit_block(scope, region.entry, emit_control)
 
 
-def _accumulate_in_place(scope: Scope, carried: Carried, yielded: Value) -> None:
+def _accumulate_in_place(scope: Scope, carried: Carried, initial: Value, yielded: Value) -> None:
     """A matrix product that updates a loop-carried tensor nobody else reads works on that tensor's own array."""
     dot = scope.definition(yielded)
-    if dot is None or dot.name != "tt.dot":
+    if dot is None or dot.name != "tt.dot" or carried.value.type.element.is_half:
         return
     start = dot.operands[2]
     users = scope.uses.users
     if start is carried.value and users.get(start) == [dot]:
         scope.in_place[dot] = carried.home
+        scope.coarse[dot] = scope.fresh("coarse")
+        scope.write(f"bool {scope.coarse[dot]} = {'true' if is_zero(scope, initial) else 'false'};")
         return
     scale = scope.definition(start)
     if scale is None or not scale.name.startswith("arith.") or users.get(start) != [dot]:
@@ -74,7 +77,7 @@ def emit_for(scope: Scope, op: Op) -> None:
         steps = steps_of(scope, argument, value)
         if steps is None:
             carried.append(Carried(argument, declare(scope, argument, initial)))
-            _accumulate_in_place(scope, carried[-1], value)
+            _accumulate_in_place(scope, carried[-1], initial, value)
             continue
         home = scope.fresh("moved")
         kind = "i64" if argument.type.pointer else scalar_type(argument.type.with_shape(()))

@@ -77,7 +77,7 @@ def _materialise_transposed(scope: Scope, op: Op, value: Value, name: str) -> bo
     """
     shape = value.type.shape
     lanes = scope.isa.lanes
-    if len(shape) != 2 or any(size % lanes for size in shape) or array_element(value.type) is not Element.F32:
+    if len(shape) != 2 or any(size % lanes for size in shape) or array_element(value.type).bytes not in (2, 4):
         return False
     rows, columns = shape
     if op.name == "tt.trans":
@@ -92,7 +92,8 @@ def _materialise_transposed(scope: Scope, op: Op, value: Value, name: str) -> bo
         emit_nest(scope, shape, body, along=0)
     else:
         return False
-    scope.write(f"ks_transpose<{columns}, {rows}>((f32 *){source}, (f32 *){name});")
+    bits = 8 * array_element(value.type).bytes
+    scope.write(f"ks_transpose<vu{bits}, {columns}, {rows}>({source}, {name});")
     return True
 
 
@@ -247,8 +248,8 @@ def _constant(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
         return Uniform(code if code.isalnum() else f"({code})")
     element = array_element(value.type)
     table = loop.scope.fresh(value.name)
-    entries = ", ".join(literal(bits, value.type.element) for bits in dense.bits)
-    storage = "u8" if element is Element.I1 else element.value
+    entries = ", ".join(str(bits) if element.is_half else literal(bits, element) for bits in dense.bits)
+    storage = "u8" if element is Element.I1 else "u16" if element.is_half else element.value
     loop.scope.write(f"alignas(64) static const {storage} {table}[{len(dense.bits)}] = {{{entries}}};")
     return read_array(loop, f"((char *){table})", value.type, index)
 
@@ -273,10 +274,15 @@ def _broadcast(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     )
 
 
-def _transpose(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+def transposed(op: Op, index: Index) -> Index:
+    """Where the operand of a tt.trans has what its result has at `index`."""
     order = [int(number) for number in op.text("order").rpartition(":")[2].split(",")]
     moved = dict(zip(order, index, strict=True))
-    return evaluate(loop, op.operands[0], tuple(moved[number] for number in range(len(order))))
+    return tuple(moved[number] for number in range(len(order)))
+
+
+def _transpose(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    return evaluate(loop, op.operands[0], transposed(op, index))
 
 
 def _reshape(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
@@ -400,4 +406,4 @@ _SPECIAL: dict[str, Callable[[Loop, Op, Value, Index], Rep]] = {
     "ub.poison": _poison,
 }
 
-__all__ = ["by_definition", "evaluate", "materialise"]
+__all__ = ["by_definition", "evaluate", "materialise", "transposed"]

@@ -28,12 +28,13 @@ class Isa:
     avx2: bool
     f16c: bool
     bf16_dot: bool
+    vnni: bool
     flags: tuple[str, ...]
 
 
-AVX512 = Isa("avx512", 16, True, True, True, False, ("-march=x86-64-v4",))
-AVX2 = Isa("avx2", 8, False, True, True, False, ("-march=x86-64-v3",))
-BASELINE = Isa("baseline", 4, False, False, False, False, ())
+AVX512 = Isa("avx512", 16, True, True, True, False, False, ("-march=x86-64-v4",))
+AVX2 = Isa("avx2", 8, False, True, True, False, False, ("-march=x86-64-v3",))
+BASELINE = Isa("baseline", 4, False, False, False, False, False, ())
 
 
 def isa_for(cpu_flags: frozenset[str]) -> Isa:
@@ -48,6 +49,7 @@ def isa_for(cpu_flags: frozenset[str]) -> Isa:
         avx2=avx2,
         f16c=avx2 and "f16c" in cpu_flags,
         bf16_dot=avx512 and "avx512_bf16" in cpu_flags,
+        vnni=avx512 and "avx512_vnni" in cpu_flags,
         flags=("-march=native",),
     )
 

@@ -13,12 +13,12 @@ _LIMITS = {Element.I8: 8, Element.I16: 16, Element.I32: 32, Element.I64: 64}
 
 
 def computed(element: Element) -> Element:
-    """How values and arrays hold an element: 16-bit floats as float32, 8-bit floats as their bits."""
+    """How values hold an element: 16-bit floats as float32, 8-bit floats as their bits."""
     return Element.F32 if element.is_half else stored(element)
 
 
 def stored(element: Element) -> Element:
-    """How memory accesses see an element: an 8-bit float is just a byte."""
+    """How memory and arrays hold an element: an 8-bit float is just a byte."""
     return Element.I8 if element.is_f8 else element
 
 
@@ -38,7 +38,7 @@ def vector_type(kind: Type) -> str:
 
 def array_element(kind: Type) -> Element:
     """How an array in scratch memory holds elements of this type."""
-    return Element.I64 if kind.pointer else computed(kind.element)
+    return Element.I64 if kind.pointer else stored(kind.element)
 
 
 def unsigned(code: str, vector: bool, element: Element) -> str:

@@ -34,6 +34,8 @@ class Scope:
         waits: a program instance may wait for what another one does to memory.
         checks: set in a checked build; every access to the caller's memory is to be emitted by it.
         monitor: set as well where a kernel has assertions only.
+        coarse: for some of those, a variable that says whether what they accumulate holds no value near a denormal.
+        multiplies: there is a matrix product.
     """
 
     def __init__(self, module: Module, isa: Isa) -> None:
@@ -51,6 +53,8 @@ class Scope:
         self.shifted: dict[Value, tuple[Value, str]] = {}
         self.endings: dict[str, tuple[str, str]] = {}
         self.in_place: dict[Op, str] = {}
+        self.coarse: dict[Op, str] = {}
+        self.multiplies = False
         self.calls: list[Function] = []
         self.waits = False
         self.stack_bytes = 0

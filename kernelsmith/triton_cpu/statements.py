@@ -21,13 +21,14 @@ from kernelsmith.triton_cpu.atomics import (
     emit_barrier,
     is_volatile,
 )
+from kernelsmith.triton_cpu.dot import emit_dot
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct, reason_for
 from kernelsmith.triton_cpu.evaluate import by_definition, evaluate, materialise
-from kernelsmith.triton_cpu.ir import Block, Element, Op, Type, Value
+from kernelsmith.triton_cpu.ir import Block, Op, Value
 from kernelsmith.triton_cpu.loop import Loop
 from kernelsmith.triton_cpu.memory import store_lanes, write_array
 from kernelsmith.triton_cpu.messages import emit_print
-from kernelsmith.triton_cpu.names import array_element, vector_type
+from kernelsmith.triton_cpu.names import array_element
 from kernelsmith.triton_cpu.nest import emit_nest
 from kernelsmith.triton_cpu.reduce import emit_reduce, emit_scan
 from kernelsmith.triton_cpu.reps import ZERO, Linear, Uniform, uniform_code
@@ -227,102 +228,6 @@ def _store(scope: Scope, op: Op) -> None:
         loop = Loop(scope, (), (), full=False, x=None)
         body(loop)
         scope.write(*loop.body)
-
-
-def emit_dot(scope: Scope, op: Op) -> None:
-    """tt.dot: packed operands, register blocks, accumulation in float32, float64 or int32."""
-    a, b, start = op.operands[:3]
-    kind = op.result.type
-    element = array_element(kind)
-    *batch, rows, depth = a.type.shape
-    columns = b.type.shape[-1]
-    if element not in (Element.F32, Element.F64, Element.I32):
-        raise UnsupportedConstruct(
-            f"tt.dot into {kind.element.value}", "it accumulates in f32, f64 or i32", op.location
-        )
-    left, right = (_packed(scope, operand, element) for operand in (a, b))
-    home = scope.in_place.get(op) or scope.array(kind, op.result.name)
-
-    def body(loop: Loop) -> None:
-        write_array(loop, home, kind, loop.index, evaluate(loop, start, loop.index))
-
-    if scope.arrays.get(start) != home:
-        emit_nest(scope, kind.shape, body)
-    lanes = scope.isa.lanes
-    blocked = columns % lanes == 0
-    height = next(size for size in (8, 4, 2, 1) if rows % size == 0)
-    wide = 2 if columns % (2 * lanes) == 0 else 1
-    lane = element.value
-    pairs = (
-        scope.isa.bf16_dot
-        and a.type.element is b.type.element is Element.BF16
-        and depth % 2 == 0
-        and rows * depth % lanes == 0
-    )
-    function = (
-        f"ks_dot_bf16<{rows}, {columns}, {depth}, {height}, {wide}>"
-        if blocked and pairs and element is Element.F32
-        else f"ks_dot<{rows}, {columns}, {depth}, {height}, {wide}, {lane}, {vector_type(Type(element))}>"
-        if blocked
-        else f"ks_dot_scalar<{rows}, {columns}, {depth}, {lane}>"
-    )
-    count = 1
-    for size in batch:
-        count *= size
-    for number in range(count):
-        parts = zip((left, right, home), (rows * depth, depth * columns, rows * columns), strict=True)
-        pointers = ", ".join(f"({lane} *)({name} + {number * size * element.bytes})" for name, size in parts)
-        scope.write(f"{function}({pointers});")
-    scope.arrays[op.result] = home
-    if kind.element.is_half:
-        _round_in_place(scope, op.result, home)
-
-
-def _packed(scope: Scope, operand: Value, element: Element) -> str:
-    """An operand's array in the accumulator's type."""
-    if array_element(operand.type) is element:
-        return materialise(scope, operand)
-    wide = operand.type.with_element(element)
-    name = scope.array(wide, operand.name)
-
-    def body(loop: Loop) -> None:
-        rep = evaluate(loop, operand, loop.index)
-        if isinstance(rep, Uniform):
-            write_array(loop, name, wide, loop.index, Uniform(f"({element.value}){rep.code}"))
-        else:
-            lanes = f"__builtin_convertvector({loop.as_vector(rep, operand.type)}, {vector_type(wide)})"
-            write_array(loop, name, wide, loop.index, loop.vector(wide, lanes))
-
-    emit_nest(scope, operand.type.shape, body)
-    return name
-
-
-def _round_in_place(scope: Scope, value: Value, home: str) -> None:
-    def body(loop: Loop) -> None:
-        rep = evaluate(loop, value, loop.index)
-        function = f"ks_round_{value.type.element.value}"
-        if isinstance(rep, Uniform):
-            write_array(loop, home, value.type, loop.index, Uniform(f"{function}({rep.code})"))
-        else:
-            lanes = loop.vector(value.type, f"{function}({loop.as_vector(rep, value.type)})")
-            write_array(loop, home, value.type, loop.index, lanes)
-
-    emit_nest(scope, value.type.shape, body)
-
-
-def emit_assert(scope: Scope, op: Op) -> None:
-    """tt.assert: each false element is reported, and the launch raises once it has ended."""
-    monitor = scope.monitor
-    if monitor is None:
-        raise TypeError("a kernel with assertions has a monitor")
-    for load in scope.uses.loads_below(op.operands, set(scope.arrays)):
-        materialise(scope, load.result)
-
-    def body(loop: Loop) -> None:
-        condition = uniform_code(evaluate(loop, op.operands[0], loop.index))
-        loop.body.append(monitor.assertion(loop, op, condition))
-
-    emit_nest(scope, op.operands[0].type.shape, body, vectors=False)
 
 
 def emit_cat(scope: Scope, op: Op) -> None:

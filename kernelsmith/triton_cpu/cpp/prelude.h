@@ -354,102 +354,36 @@ extern "C" int printf(const char *, ...);
 extern "C" int fflush(void *);
 extern "C" void *stdout;
 
-// ---- matrix product: c[M][N] += a[M][K] * b[K][N], all packed; R rows by NV vectors stay in registers ----
+// ---- transposition ----
 
-template <int M, int N, int K, int R, int NV, class S, class V>
-static __attribute__((noinline)) void ks_dot(const S *__restrict a, const S *__restrict b, S *__restrict c) {
-  for (int m = 0; m < M; m += R)
-    for (int n = 0; n < N; n += NV * KS_W) {
-      V acc[R][NV];
-#pragma GCC unroll 16
-      for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-        for (int v = 0; v < NV; ++v) acc[r][v] = *(const V *)(c + (m + r) * N + n + v * KS_W);
-#pragma GCC unroll 1
-      for (int k = 0; k < K; ++k) {
-        V row[NV];
-#pragma GCC unroll 4
-        for (int v = 0; v < NV; ++v) row[v] = *(const V *)(b + k * N + n + v * KS_W);
-#pragma GCC unroll 16
-        for (int r = 0; r < R; ++r) {
-          V x = ks_splat<V>(a[(m + r) * K + k]);
-#pragma GCC unroll 4
-          for (int v = 0; v < NV; ++v) acc[r][v] = ks_madd(x, row[v], acc[r][v]);
-        }
-      }
-#pragma GCC unroll 16
-      for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-        for (int v = 0; v < NV; ++v) *(V *)(c + (m + r) * N + n + v * KS_W) = acc[r][v];
-    }
-}
-#if defined(KS_BF16_DOT)
-// The same for bf16 operands that are held as float32: two products per lane and instruction, which rounds their sum once
-// more than fma would, and takes denormal operands as zero, like every library that uses the instruction.
-template <int M, int N, int K, int R, int NV>
-static __attribute__((noinline)) void ks_dot_bf16(const f32 *__restrict a, const f32 *__restrict b, f32 *__restrict c) {
-  alignas(64) u32 pairs[K / 2 * N], left[M * K / 2];
-  for (int k = 0; k < K; k += 2)
-    for (int n = 0; n < N; n += KS_W)
-      *(wu32 *)(pairs + k / 2 * N + n) = *(const wu32 *)(b + k * N + n) >> 16 | (*(const wu32 *)(b + (k + 1) * N + n) & 0xffff0000u);
-  for (int i = 0; i < M * K; i += KS_W)
-    *(wu16 *)((u16 *)left + i) = __builtin_convertvector(*(const wu32 *)(a + i) >> 16, vu16);
-  for (int m = 0; m < M; m += R)
-    for (int n = 0; n < N; n += NV * KS_W) {
-      vf32 acc[R][NV];
-#pragma GCC unroll 16
-      for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-        for (int v = 0; v < NV; ++v) acc[r][v] = *(const vf32 *)(c + (m + r) * N + n + v * KS_W);
-#pragma GCC unroll 1
-      for (int k = 0; k < K / 2; ++k) {
-        vu32 row[NV];
-#pragma GCC unroll 4
-        for (int v = 0; v < NV; ++v) row[v] = *(const vu32 *)(pairs + k * N + n + v * KS_W);
-#pragma GCC unroll 16
-        for (int r = 0; r < R; ++r) {
-          vu32 x = ks_splat<vu32>(left[(m + r) * (K / 2) + k]);
-#pragma GCC unroll 4
-          for (int v = 0; v < NV; ++v) __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc[r][v]) : "v"(row[v]), "v"(x));
-        }
-      }
-#pragma GCC unroll 16
-      for (int r = 0; r < R; ++r)
-#pragma GCC unroll 4
-        for (int v = 0; v < NV; ++v) *(vf32 *)(c + (m + r) * N + n + v * KS_W) = acc[r][v];
-    }
-}
-#endif
-// b[C][R] = a[R][C] transposed: log2(KS_W) perfect shuffles turn KS_W rows into KS_W columns.
-template <int R, int C> static __attribute__((noinline)) void ks_transpose(const f32 *__restrict a, f32 *__restrict b) {
-  vi32 low, high;
+// KS_W rows become KS_W columns by log2(KS_W) perfect shuffles; strides in bytes.
+template <class V> KS_INLINE void ks_turn_block(const char *from, i64 from_stride, char *to, i64 to_stride) {
+  decltype(V{} < V{}) low, high;
   for (int l = 0; l < KS_W; ++l) {
     low[l] = l / 2 + l % 2 * KS_W;
     high[l] = low[l] + KS_W / 2;
   }
-  for (int r = 0; r < R; r += KS_W)
-    for (int c = 0; c < C; c += KS_W) {
-      vf32 t[KS_W];
+  V t[KS_W];
 #pragma GCC unroll 16
-      for (int l = 0; l < KS_W; ++l) t[l] = *(const vf32 *)(a + (r + l) * C + c);
+  for (int l = 0; l < KS_W; ++l) __builtin_memcpy(&t[l], from + l * from_stride, sizeof(V));
 #pragma GCC unroll 4
-      for (int round = 1; round < KS_W; round *= 2) {
-        vf32 u[KS_W];
+  for (int round = 1; round < KS_W; round *= 2) {
+    V u[KS_W];
 #pragma GCC unroll 8
-        for (int l = 0; l < KS_W / 2; ++l) {
-          u[2 * l] = __builtin_shuffle(t[l], t[l + KS_W / 2], low);
-          u[2 * l + 1] = __builtin_shuffle(t[l], t[l + KS_W / 2], high);
-        }
-#pragma GCC unroll 16
-        for (int l = 0; l < KS_W; ++l) t[l] = u[l];
-      }
-#pragma GCC unroll 16
-      for (int l = 0; l < KS_W; ++l) *(vf32 *)(b + (c + l) * R + r) = t[l];
+    for (int l = 0; l < KS_W / 2; ++l) {
+      u[2 * l] = __builtin_shuffle(t[l], t[l + KS_W / 2], low);
+      u[2 * l + 1] = __builtin_shuffle(t[l], t[l + KS_W / 2], high);
     }
+#pragma GCC unroll 16
+    for (int l = 0; l < KS_W; ++l) t[l] = u[l];
+  }
+#pragma GCC unroll 16
+  for (int l = 0; l < KS_W; ++l) __builtin_memcpy(to + l * to_stride, &t[l], sizeof(V));
 }
-template <int M, int N, int K, class S>
-static __attribute__((noinline)) void ks_dot_scalar(const S *__restrict a, const S *__restrict b, S *__restrict c) {
-  for (int m = 0; m < M; ++m)
-    for (int k = 0; k < K; ++k)
-      for (int n = 0; n < N; ++n) c[m * N + n] = ks_madd(a[m * K + k], b[k * N + n], c[m * N + n]);
+
+// b[C][R] = a[R][C] transposed; V: KS_W elements.
+template <class V, int R, int C> static __attribute__((noinline)) void ks_transpose(const char *a, char *b) {
+  constexpr i64 S = sizeof(V) / KS_W;
+  for (int r = 0; r < R; r += KS_W)
+    for (int c = 0; c < C; c += KS_W) ks_turn_block<V>(a + (r * C + c) * S, C * S, b + (c * R + r) * S, R * S);
 }
