@@ -230,6 +230,21 @@ def _store(scope: Scope, op: Op) -> None:
         scope.write(*loop.body)
 
 
+def emit_assert(scope: Scope, op: Op) -> None:
+    """tt.assert: each false element is reported, and the launch raises once it has ended."""
+    monitor = scope.monitor
+    if monitor is None:
+        raise TypeError("a kernel with assertions has a monitor")
+    for load in scope.uses.loads_below(op.operands, set(scope.arrays)):
+        materialise(scope, load.result)
+
+    def body(loop: Loop) -> None:
+        condition = uniform_code(evaluate(loop, op.operands[0], loop.index))
+        loop.body.append(monitor.assertion(loop, op, condition))
+
+    emit_nest(scope, op.operands[0].type.shape, body, vectors=False)
+
+
 def emit_cat(scope: Scope, op: Op) -> None:
     """tt.cat along the first axis: one array after the other."""
     kind = op.result.type
