@@ -13,7 +13,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Event:
-    """One line. `kind`: kernel, start or end of a test, file (all of it is done)."""
+    """One line. `kind`: kernel, start or end of a test, file (all of it is done;
+    `outcome` is then how many cases of each test there were)."""
 
     kind: str
     name: str

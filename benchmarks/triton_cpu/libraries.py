@@ -27,9 +27,8 @@ from benchmarks.triton_cpu.events import Event, append, read
 
 GOAL_COMPILE = 0.9
 GOAL_RIGHT = 150
-FILE_LIMIT_S = 1800
 QUIET_LIMIT_S = 300
-_NOT_OURS = ("front end", "skipped", "no reference")
+_NOT_OURS = ("front end", "skipped", "no reference", "no kernel")
 _WORST_FIRST = (
     "crash",
     "wrong",
@@ -64,6 +63,12 @@ LIBRARIES = (
 )
 
 
+# Tests whose reference, PyTorch on the CPU, is further from the float64 result than their tolerance; measured.
+_INEXACT_REFERENCES = {
+    ("test_cross_entropy.py", "bfloat16"): "PyTorch's cross entropy in bfloat16 on the CPU is 5 % off, Liger's 0.4 %",
+}
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a run is told: folders, how many cases of a test, and seconds for one case."""
@@ -89,7 +94,8 @@ class Row:
 
 
 def files_of(library: Library, sources: Path) -> list[Path]:
-    found = sorted((sources / library.name).glob(library.tests))
+    """The library's test files, those that take longest last."""
+    found = sorted((sources / library.name).glob(library.tests), key=lambda path: ("attention" in path.name, path))
     return [path for path in found if not any(word in path.name for word in library.left_out)]
 
 
@@ -97,20 +103,22 @@ def run_file(library: Library, file: Path, settings: Settings) -> None:
     """Runs one file to its end, over as many child processes as its crashes make necessary."""
     results = settings.results / library.name / f"{file.stem}.jsonl"
     results.parent.mkdir(parents=True, exist_ok=True)
-    if any(event.kind == "file" for event in read(results)):
+    if any(event.kind == "file" and int(event.outcome) >= settings.cases for event in read(results)):
         return
     for _ in range(40):
         before = len(read(results))
         code = _run_child(library, file, settings, results)
         events = read(results)
         if code in (0, 1, 2, 4, 5):  # pytest's own: passed, failed, refused to collect, wrong use, nothing to do
-            append(results, Event("file", file.name, "", f"pytest ended with {code}" if code > 1 else ""))
+            append(
+                results, Event("file", file.name, str(settings.cases), f"pytest ended with {code}" if code > 1 else "")
+            )
             return
         open_test = events[-1].test or events[-1].name if len(events) > before else ""
         append(results, Event("end", open_test or file.name, "crash", f"the process ended with {code}"))
         if not open_test:
             break
-    append(results, Event("file", file.name, "", "given up"))
+    append(results, Event("file", file.name, str(settings.cases), "given up"))
 
 
 def _run_child(library: Library, file: Path, settings: Settings, results: Path) -> int:
@@ -130,8 +138,7 @@ def _run_child(library: Library, file: Path, settings: Settings, results: Path) 
     if library.name == "TritonBench":
         command = [sys.executable, "-m", "benchmarks.triton_cpu.tritonbench", str(file)]
     else:
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "benchmarks.triton_cpu.recorder", str(file)]
-        command.remove("-x")
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "benchmarks.triton_cpu.recorder", str(file)]
         command += ["-p", "no:cacheprovider", "-W", "ignore", "-o", "addopts=", *library.options]
     log = results.with_suffix(".log")
     with log.open("a") as output:
@@ -174,6 +181,7 @@ def _compile_row(library: str, name: str, events: list[Event]) -> Row:
 
 
 def _compare_row(library: str, name: str, events: list[Event]) -> Row:
+    events = [_excused(event) for event in events]
     worst = min(events, key=lambda event: _WORST_FIRST.index(event.outcome))
     right = sum(event.outcome == "right" for event in events)
     ran = sum(event.outcome != "skipped" for event in events)

@@ -41,7 +41,7 @@ def outcome_of(error: BaseException) -> str:
 
 def short(error: BaseException) -> str:
     """One line that says most: for a comparison, its largest differences."""
-    text = f"{type(error).__name__}: {error}"
+    text = f"{type(error).__name__}: {error.__cause__ or ''} {error}"
     differences = re.findall(r"(?:Mismatched elements|Greatest (?:absolute|relative) difference): [^\n]*", text)
     return " ".join(("; ".join(differences) or text).split())[:_MESSAGE]
 
@@ -52,17 +52,26 @@ class Recorder:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.test = ""
+        self.launches = 0
 
     def write(self, event: Event) -> None:
         append(self._path, event)
 
     def watch_compiler(self) -> None:
-        """Records every kernel that reaches Triton's `compile`, and cuts autotuners to their first configuration."""
+        """Records every kernel that reaches Triton's `compile`, and counts launches."""
         import triton
-        from triton.runtime.autotuner import Autotuner
+
+        from kernelsmith.triton_cpu import driver
+
+        launch = driver._Launcher.__call__
+
+        def launch_(launcher: Any, *args: Any) -> None:
+            self.launches += 1
+            launch(launcher, *args)
+
+        driver._Launcher.__call__ = launch_  # type: ignore[method-assign]
 
         original = triton.compiler.compile
-        tuner = Autotuner.__init__
 
         def compile_(src: Any, *args: Any, **kwargs: Any) -> Any:
             function = src.fn
@@ -77,24 +86,35 @@ class Recorder:
             self.write(Event("kernel", name, "compiles", "", round(time.monotonic() - start, 3), self.test))
             return kernel
 
-        def init(tuner_self: Any, fn: Any, arg_names: Any, configs: Any, *args: Any, **kwargs: Any) -> None:
-            tuner(tuner_self, fn, arg_names, configs[:1] if configs else configs, *args, **kwargs)
-
         triton.compiler.compile = compile_
-        Autotuner.__init__ = init
+
+
+def cut_autotuners() -> None:
+    """Autotuners made from now on have their first configuration only, and so time nothing."""
+    from triton.runtime.autotuner import Autotuner
+
+    original = Autotuner.__init__
+
+    def init(self: Any, fn: Any, arg_names: Any, configs: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, fn, arg_names, list(configs)[:1], *args, **kwargs)
+
+    Autotuner.__init__ = init
 
 
 def spread(items: list[Any], most: int) -> list[Any]:
-    """At most `most` of the items, evenly spaced, the first and the last among them."""
+    """At most `most` of the items, evenly spaced, the first and the last among them; one alone is the last.
+
+    Tests name their plain, large cases first and small odd ones last.
+    """
     if len(items) <= most:
         return items
     if most == 1:
-        return items[:1]
+        return items[-1:]
     return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
 
 
 def _chosen(items: list[pytest.Item], most: int) -> list[pytest.Item]:
-    """A sample of each test function's cases that holds every dtype it has, in the tests' own order."""
+    """A sample of each test function's cases, all its dtypes in it if `most` allows, in the tests' own order."""
     groups: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
@@ -103,7 +123,7 @@ def _chosen(items: list[pytest.Item], most: int) -> list[pytest.Item]:
     kept: set[str] = set()
     for by_dtype in groups.values():
         share = max(1, most // len(by_dtype))
-        for cases in by_dtype.values():
+        for cases in spread(list(by_dtype.values()), most):
             kept.update(case.nodeid for case in spread(cases, share))
     return [item for item in items if item.nodeid in kept]
 
@@ -128,6 +148,7 @@ class Plugin:
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         recorder = self._recorder
         recorder.test = item.nodeid
+        recorder.launches = 0
         recorder.write(Event("start", item.nodeid))
         start = time.monotonic()
         signal.signal(signal.SIGALRM, raise_timeout)
@@ -146,6 +167,8 @@ class Plugin:
             signal.alarm(0)
 
     def _end(self, item: pytest.Item, outcome: str, message: str, start: float) -> None:
+        if outcome in ("right", "wrong") and not self._recorder.launches:
+            outcome = "no kernel"  # decided before or without any launch: it says nothing about this backend
         self._recorder.write(Event("end", item.nodeid, outcome, message, round(time.monotonic() - start, 3)))
 
 
@@ -161,5 +184,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     done = {event.name for event in read(results) if event.kind == "end"}
     recorder = Recorder(results)
     recorder.watch_compiler()
+    cut_autotuners()
     plugin = Plugin(recorder, int(os.environ["LIBRARIES_CASES"]), done, int(os.environ["LIBRARIES_TIME_LIMIT_S"]))
     early_config.pluginmanager.register(plugin)

@@ -1,9 +1,10 @@
 """Child of the `libraries` table for TritonBench-G: each file's own test, compiled and by Triton's interpreter.
 
-A file of TritonBench-G ends by calling its test, whose result it names `result_gold`; it holds no reference. So each
-file runs twice with the same random numbers, memory that nobody wrote filled with NaN: compiled by this backend, and
-by Triton's interpreter; every tensor of the two results is compared. Each run is a fork of this process, which has
-imported everything but run nothing: a crash or a hang ends no more than itself.
+A file of TritonBench-G ends by calling its test, and holds no reference; many a test returns no values. So each file
+runs twice with the same random numbers, memory that nobody wrote filled with NaN: compiled by this backend, and by
+Triton's interpreter; after every launch all tensors given to the kernel are compared. Each run is a fork of a
+process that has imported everything but run nothing: a crash or a hang ends no more than itself. Whether Triton
+compiles or interprets is settled by its import, so all files are compiled first, and a second process interprets.
 
     python -m benchmarks.triton_cpu.tritonbench FOLDER          events go to the file that LIBRARIES_RESULTS names
 """
@@ -13,10 +14,10 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import os
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,39 +25,47 @@ import torch
 
 from benchmarks.triton_cpu import as_cuda
 from benchmarks.triton_cpu.events import Event, append, read
-from benchmarks.triton_cpu.recorder import Recorder, outcome_of, short
+from benchmarks.triton_cpu.recorder import Recorder, cut_autotuners, outcome_of, short
 
 # Rounding of the compared type, with room for sums in another order; float32 results may hold float16 products.
 _TOLERANCE = {torch.float16: 2e-2, torch.bfloat16: 5e-2, torch.float32: 5e-3, torch.float64: 1e-6}
+_MOST_ELEMENTS = 10_000_000
 _FORK = multiprocessing.get_context("fork")
 
 
-def run(file: Path) -> Any:
-    """The file's `result_gold`, or whatever name the result of its test has."""
+def run(file: Path) -> list[tuple[str, torch.Tensor]]:
+    """Executes the file; all tensors given to its kernels as they were after each launch, the first ones of many."""
+    from triton.runtime.interpreter import InterpretedFunction
+    from triton.runtime.jit import JITFunction
+
+    seen: list[tuple[str, torch.Tensor]] = []
+    for kind in (JITFunction, InterpretedFunction):
+        kind.run = _watched(kind.run, seen)
+    cut_autotuners()
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True, warn_only=True)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None and spec.loader is not None
     module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return {name: value for name, value in vars(module).items() if name.startswith("result_gold")}
+    return seen
 
 
-def tensors(value: Any, path: str = "") -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor inside nested dicts, lists and tuples, with the way to it."""
-    if isinstance(value, torch.Tensor):
-        yield path, value.detach()
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from tensors(inner, f"{path}.{key}")
-    elif isinstance(value, (list, tuple)):
-        for i, inner in enumerate(value):
-            yield from tensors(inner, f"{path}[{i}]")
+def _watched(launch: Any, seen: list[tuple[str, torch.Tensor]]) -> Any:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = launch(self, *args, **kwargs)
+        if not kwargs.get("warmup") and sum(tensor.numel() for _, tensor in seen) < _MOST_ELEMENTS:
+            given = [*enumerate(args), *kwargs.items()]
+            tensors = [(name, value) for name, value in given if isinstance(value, torch.Tensor)]
+            seen.extend((f"{self.__name__} argument {name}", value.detach().clone()) for name, value in tensors)
+        return result
+
+    return run
 
 
 def compare(got: list[tuple[str, torch.Tensor]], want: list[tuple[str, torch.Tensor]]) -> None:
     """AssertionError with the largest difference if two results are not the same up to rounding."""
-    assert [path for path, _ in got] == [path for path, _ in want], "the results have different parts"
+    assert [path for path, _ in got] == [path for path, _ in want], "the launches differ"
     for (path, left), (_, right) in zip(got, want, strict=True):
         tolerance = _TOLERANCE.get(left.dtype, 0.0)
         try:
@@ -72,18 +81,15 @@ def _compiled(file: Path, output: Path, results: Path) -> None:
     recorder.test = file.name
     start = time.monotonic()
     try:
-        torch.save([(path, tensor.clone()) for path, tensor in tensors(run(file))], output)
+        torch.save(run(file), output)
     except Exception as error:  # noqa: BLE001 - whatever the file raises is its verdict
         append(results, Event("end", file.name, outcome_of(error), short(error), round(time.monotonic() - start, 3)))
 
 
 def _interpreted(file: Path, output: Path) -> None:
     """In a fork: the same by Triton's interpreter."""
-    from triton import knobs
-
-    knobs.runtime.interpret = True
     try:
-        torch.save([(path, tensor.clone()) for path, tensor in tensors(run(file))], output)
+        torch.save(run(file), output)
     except Exception as error:  # noqa: BLE001 - what the interpreter cannot do is no verdict on this backend
         output.with_suffix(".error").write_text(short(error))
 
@@ -100,22 +106,39 @@ def _forked(target: Any, arguments: tuple[Any, ...], time_limit_s: int) -> str:
     return "" if process.exitcode == 0 else f"the process ended with {process.exitcode}"
 
 
-def judge(file: Path, results: Path, time_limit_s: int) -> Event | None:
-    """The file's `end` event; None if its fork has written it."""
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        ours, theirs = Path(folder) / "compiled.pt", Path(folder) / "interpreted.pt"
-        trouble = _forked(_compiled, (file, ours, results), time_limit_s)
-        seconds = round(time.monotonic() - start, 3)
+def compile_all(files: list[Path], results: Path, time_limit_s: int) -> None:
+    """First pass: the compiled results, saved beside `results`; `end` events for files that give none."""
+    begun = {event.name for event in read(results) if event.kind == "start"}
+    for file in files:
+        if file.name in begun:
+            continue
+        append(results, Event("start", file.name))
+        start = time.monotonic()
+        trouble = _forked(_compiled, (file, results.with_name(f"{file.stem}.pt"), results), time_limit_s)
         if trouble:
             outcome = "time-out" if trouble.startswith("not finished") else "crash"
-            return Event("end", file.name, outcome, trouble, seconds)
-        if not ours.exists():
-            return None
-        got = torch.load(ours)
-        if not got:
-            return Event("end", file.name, "no reference", "its test gives no tensor", seconds)
+            append(results, Event("end", file.name, outcome, trouble, round(time.monotonic() - start, 3)))
+
+
+def interpret_all(files: list[Path], results: Path, time_limit_s: int) -> None:
+    """Second pass, with TRITON_INTERPRET: judges every file that the first one left without an `end`."""
+    done = {event.name for event in read(results) if event.kind == "end"}
+    for file in files:
+        ours = results.with_name(f"{file.stem}.pt")
+        if file.name not in done and ours.exists():
+            append(results, _judged(file, ours, time_limit_s))
+            ours.unlink()
+
+
+def _judged(file: Path, ours: Path, time_limit_s: int) -> Event:
+    got = torch.load(ours)
+    if not got:
+        return Event("end", file.name, "no reference", "it launches no kernel")
+    with tempfile.TemporaryDirectory() as folder:
+        theirs = Path(folder) / "interpreted.pt"
+        start = time.monotonic()
         trouble = _forked(_interpreted, (file, theirs), time_limit_s)
+        seconds = round(time.monotonic() - start, 3)
         if trouble or not theirs.exists():
             trouble = trouble or theirs.with_suffix(".error").read_text()
             return Event("end", file.name, "no reference", f"Triton's interpreter: {trouble}", seconds)
@@ -127,18 +150,15 @@ def judge(file: Path, results: Path, time_limit_s: int) -> Event | None:
 
 
 def main(arguments: list[str]) -> int:
-    import triton  # noqa: F401 - before the forks, so that none of them pays for it
-
     as_cuda.pretend(shown=False)
-    results = Path(os.environ["LIBRARIES_RESULTS"])
-    done = {event.name for event in read(results) if event.kind == "end"}
-    for file in sorted(Path(arguments[0]).glob("*.py")):
-        if file.name not in done:
-            append(results, Event("start", file.name))
-            event = judge(file, results, int(os.environ["LIBRARIES_TIME_LIMIT_S"]))
-            if event is not None:
-                append(results, event)
-    return 0
+    results, time_limit_s = Path(os.environ["LIBRARIES_RESULTS"]), int(os.environ["LIBRARIES_TIME_LIMIT_S"])
+    files = sorted(Path(arguments[0]).glob("*.py"))
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        interpret_all(files, results, time_limit_s)
+        return 0
+    compile_all(files, results, time_limit_s)
+    command = [sys.executable, "-m", "benchmarks.triton_cpu.tritonbench", arguments[0]]
+    return subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, check=False).returncode
 
 
 if __name__ == "__main__":
