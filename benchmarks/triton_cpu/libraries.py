@@ -17,10 +17,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.triton_cpu.events import Event, append, read
@@ -63,10 +64,10 @@ LIBRARIES = (
 )
 
 
-# Tests whose reference, PyTorch on the CPU, is further from the float64 result than their tolerance; measured.
-_INEXACT_REFERENCES = {
-    ("test_cross_entropy.py", "bfloat16"): "PyTorch's cross entropy in bfloat16 on the CPU is 5 % off, Liger's 0.4 %",
-}
+# Cases whose reference, PyTorch on the CPU, is further from the float64 result than their tolerance; measured.
+_INEXACT_REFERENCES = (
+    (r"test_cross_entropy\.py::.*dtype0", "bfloat16: PyTorch's own cross entropy on the CPU is 5 % off, Liger's 0.4 %"),
+)
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,12 @@ def _compile_row(library: str, name: str, events: list[Event]) -> Row:
         return Row("compile", library, name, bad[0].outcome, len(events), good, bad[0].message)
     outcome = "compiles" if good else "front end"
     return Row("compile", library, name, outcome, len(events), good, "" if good else events[0].message)
+
+
+def _excused(event: Event) -> Event:
+    """A wrong case whose reference is at fault is no verdict."""
+    reasons = [reason for pattern, reason in _INEXACT_REFERENCES if re.search(pattern, event.name)]
+    return replace(event, outcome="no reference", message=reasons[0]) if reasons and event.outcome == "wrong" else event
 
 
 def _compare_row(library: str, name: str, events: list[Event]) -> Row:

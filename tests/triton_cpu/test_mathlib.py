@@ -68,6 +68,13 @@ def tail(x: float) -> float:
     return 1 / (fraction * math.sqrt(math.pi))
 
 
+def divide_towards_zero(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    quotient = x.astype(np.longdouble) / y
+    nearest = quotient.astype(F32)
+    too_far = np.abs(nearest) > np.abs(quotient)
+    return np.where(too_far, np.nextafter(nearest, F32(0)), nearest).astype(np.float64)
+
+
 UNARY: dict[str, Truth] = {
     "exp": np.exp,
     "exp2": np.exp2,
@@ -114,7 +121,7 @@ RARE: dict[str, Truth] = {
     "cyl_bessel_i0": np.i0,
 }
 BINARY: dict[str, Truth] = {"pow": np.power, "atan2": np.arctan2, "hypot": np.hypot}
-EXACT_BINARY: dict[str, Truth] = {"fmod": np.fmod, "copysign": np.copysign}
+EXACT_BINARY: dict[str, Truth] = {"fmod": np.fmod, "copysign": np.copysign, "fdiv_rz": divide_towards_zero}
 # numpy has no truth for most of these; each is worked out from functions that math has.
 RARE: dict[str, Truth] = {
     "erfinv": by_element(lambda p: root(math.erf, p)),

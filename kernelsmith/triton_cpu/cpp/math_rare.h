@@ -6,6 +6,23 @@ static inline double ks_rsqrt_f64(double x) { return 1.0 / __builtin_sqrt(x); }
 //@ ks_roundeven_f64
 static inline double ks_roundeven_f64(double x) { return __builtin_rint(x); }
 
+//@ ks_fdiv_rz_f32
+// Rounded towards zero. The quotient of two floats that is no float differs from every float by 2^-48 of it or more, so
+// rounding it to double first changes no verdict.
+static __attribute__((noinline)) vf32 ks_fdiv_rz_f32(vf32 x, vf32 y) {
+    vf32 r;
+    for (int i = 0; i < KSM_LANES; i++) {
+        double quotient = (double)x[i] / (double)y[i];
+        float nearest = (float)quotient;
+        int bits;
+        __builtin_memcpy(&bits, &nearest, 4);
+        bits -= __builtin_fabs((double)nearest) > __builtin_fabs(quotient);
+        __builtin_memcpy(&nearest, &bits, 4);
+        r[i] = nearest;
+    }
+    return r;
+}
+
 //@ ks_rcbrt_f64
 static inline double ks_rcbrt_f64(double x) { return 1.0 / ks_cbrt_f64(x); }
 
