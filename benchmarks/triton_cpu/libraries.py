@@ -24,24 +24,12 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from benchmarks.triton_cpu.events import Event, append, read
+from benchmarks.triton_cpu.events import NO_VERDICT, Event, Kind, Outcome, append, read
 
 GOAL_COMPILE = 0.9
 GOAL_RIGHT = 150
 QUIET_LIMIT_S = 300
-_NOT_OURS = ("front end", "skipped", "no reference", "no kernel")
-_WORST_FIRST = (
-    "crash",
-    "wrong",
-    "does not build",
-    "error",
-    "time-out",
-    "unsupported",
-    "front end",
-    "no reference",
-    "right",
-    "skipped",
-)
+_WORST_FIRST = list(Outcome)
 
 
 @dataclass(frozen=True)
@@ -55,10 +43,11 @@ class Library:
     left_out: tuple[str, ...] = ()
 
 
-# Left out: files without a kernel of Triton's (CuTe, cuTile, models, training loops); they would run nothing here.
+# Left out: tests of a cache or of shapes, and files without a kernel of Triton's (CuTe, cuTile, models, training).
+_FLAGGEMS_LEFT_OUT = ("shape_utils", "libentry", "tensor_wrapper")
 _LIGER_LEFT_OUT = ("cute", "cutile", "auto_model", "monkey_patch", "trainer", "flex_attention", "mm_int8int2", "utils")
 LIBRARIES = (
-    Library("FlagGems", "tests/test_*.py", ("src",), ("--mode", "quick", "--ref", "cuda"), ("shape_utils",)),
+    Library("FlagGems", "tests/test_*.py", ("src",), ("--mode", "quick", "--ref", "cuda"), _FLAGGEMS_LEFT_OUT),
     Library("Liger-Kernel", "test/transformers/test_*.py", ("src", "."), (), _LIGER_LEFT_OUT),
     Library("TritonBench", "data/TritonBench_G_v1", ("data/TritonBench_G_v1",)),
 )
@@ -88,7 +77,7 @@ class Row:
     table: str
     library: str
     name: str
-    outcome: str
+    outcome: Outcome
     cases: int
     right: int
     message: str = ""
@@ -104,7 +93,7 @@ def run_file(library: Library, file: Path, settings: Settings) -> None:
     """Runs one file to its end, over as many child processes as its crashes make necessary."""
     results = settings.results / library.name / f"{file.stem}.jsonl"
     results.parent.mkdir(parents=True, exist_ok=True)
-    if any(event.kind == "file" and int(event.outcome) >= settings.cases for event in read(results)):
+    if any(event.kind == Kind.FILE and event.cases >= settings.cases for event in read(results)):
         return
     for _ in range(40):
         before = len(read(results))
@@ -112,14 +101,15 @@ def run_file(library: Library, file: Path, settings: Settings) -> None:
         events = read(results)
         if code in (0, 1, 2, 4, 5):  # pytest's own: passed, failed, refused to collect, wrong use, nothing to do
             append(
-                results, Event("file", file.name, str(settings.cases), f"pytest ended with {code}" if code > 1 else "")
+                results,
+                Event(Kind.FILE, file.name, str(settings.cases), f"pytest ended with {code}" if code > 1 else ""),
             )
             return
         open_test = events[-1].test or events[-1].name if len(events) > before else ""
-        append(results, Event("end", open_test or file.name, "crash", f"the process ended with {code}"))
+        append(results, Event(Kind.END, open_test or file.name, Outcome.CRASH, f"the process ended with {code}"))
         if not open_test:
             break
-    append(results, Event("file", file.name, str(settings.cases), "given up"))
+    append(results, Event(Kind.FILE, file.name, message="given up", cases=settings.cases))
 
 
 def _run_child(library: Library, file: Path, settings: Settings, results: Path) -> int:
@@ -162,9 +152,9 @@ def rows_of(library: Library, results: Path) -> list[Row]:
     tests: dict[str, list[Event]] = defaultdict(list)
     for path in sorted((results / library.name).glob("*.jsonl")):
         for event in read(path):
-            if event.kind == "kernel":
+            if event.kind == Kind.KERNEL:
                 kernels[event.name].append(event)
-            elif event.kind == "end":
+            elif event.kind == Kind.END:
                 tests[event.name.split("[")[0].split("/")[-1]].append(event)
     rows = [_compile_row(library.name, name, events) for name, events in sorted(kernels.items())]
     rows += [_compare_row(library.name, name, events) for name, events in sorted(tests.items())]
@@ -173,34 +163,37 @@ def rows_of(library: Library, results: Path) -> list[Row]:
 
 def _compile_row(library: str, name: str, events: list[Event]) -> Row:
     """A kernel compiles if some specialisation does and none is refused by this backend."""
-    good = sum(event.outcome == "compiles" for event in events)
-    bad = [event for event in events if event.outcome not in ("compiles", "front end")]
+    good = sum(event.outcome == Outcome.COMPILES for event in events)
+    bad = [event for event in events if event.outcome not in (Outcome.COMPILES, Outcome.FRONT_END)]
     if bad:
-        return Row("compile", library, name, bad[0].outcome, len(events), good, bad[0].message)
-    outcome = "compiles" if good else "front end"
+        return Row("compile", library, name, bad[0].outcome or Outcome.ERROR, len(events), good, bad[0].message)
+    outcome = Outcome.COMPILES if good else Outcome.FRONT_END
     return Row("compile", library, name, outcome, len(events), good, "" if good else events[0].message)
 
 
 def _excused(event: Event) -> Event:
     """A wrong case whose reference is at fault is no verdict."""
     reasons = [reason for pattern, reason in _INEXACT_REFERENCES if re.search(pattern, event.name)]
-    return replace(event, outcome="no reference", message=reasons[0]) if reasons and event.outcome == "wrong" else event
+    return (
+        replace(event, outcome=Outcome.NO_REFERENCE, message=reasons[0])
+        if reasons and event.outcome == Outcome.WRONG
+        else event
+    )
 
 
 def _compare_row(library: str, name: str, events: list[Event]) -> Row:
     events = [_excused(event) for event in events]
-    worst = min(events, key=lambda event: _WORST_FIRST.index(event.outcome))
-    right = sum(event.outcome == "right" for event in events)
-    ran = sum(event.outcome != "skipped" for event in events)
-    return Row("compare", library, name, worst.outcome if ran else "skipped", len(events), right, worst.message)
+    worst = min(events, key=lambda event: _WORST_FIRST.index(event.outcome or Outcome.SKIPPED))
+    right = sum(event.outcome == Outcome.RIGHT for event in events)
+    return Row("compare", library, name, worst.outcome or Outcome.SKIPPED, len(events), right, worst.message)
 
 
 def summary(rows: list[Row]) -> tuple[str, bool]:
     """What the tables say in two lines, and whether the goals are reached."""
-    compiled = [row for row in rows if row.table == "compile" and row.outcome not in _NOT_OURS]
-    good = sum(row.outcome == "compiles" for row in compiled)
-    compared = [row for row in rows if row.table == "compare" and row.outcome not in _NOT_OURS]
-    right = sum(row.outcome == "right" for row in compared)
+    compiled = [row for row in rows if row.table == "compile" and row.outcome not in NO_VERDICT]
+    good = sum(row.outcome == Outcome.COMPILES for row in compiled)
+    compared = [row for row in rows if row.table == "compare" and row.outcome not in NO_VERDICT]
+    right = sum(row.outcome == Outcome.RIGHT for row in compared)
     share = good / len(compiled) if compiled else 0.0
     text = (
         f"compile: {good} of {len(compiled)} kernels ({share:.1%}; goal {GOAL_COMPILE:.0%})\n"

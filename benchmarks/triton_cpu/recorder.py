@@ -19,24 +19,24 @@ from typing import Any
 import pytest
 
 from benchmarks.triton_cpu import as_cuda
-from benchmarks.triton_cpu.events import Event, append, read
+from benchmarks.triton_cpu.events import Event, Kind, Outcome, append, read
 
 FRONT_END = ("CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct")
 _MESSAGE = 600
 
 
-def outcome_of(error: BaseException) -> str:
-    """right is never one of these: wrong, refused (unsupported), failed build, front end, time-out, or an error."""
+def outcome_of(error: BaseException) -> Outcome:
+    """What an exception says: an assertion is a wrong value, and an unknown one an error."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if "UnsupportedConstruct" in names:
-        return "unsupported"
+        return Outcome.UNSUPPORTED
     if "BuildError" in names:
-        return "does not build"
+        return Outcome.NO_BUILD
     if names & set(FRONT_END):
-        return "front end"
+        return Outcome.FRONT_END
     if isinstance(error, TimeoutError):
-        return "time-out"
-    return "wrong" if isinstance(error, AssertionError) else "error"
+        return Outcome.TIME_OUT
+    return Outcome.WRONG if isinstance(error, AssertionError) else Outcome.ERROR
 
 
 def short(error: BaseException) -> str:
@@ -69,7 +69,7 @@ class Recorder:
             self.launches += 1
             launch(launcher, *args)
 
-        driver._Launcher.__call__ = launch_  # type: ignore[method-assign]
+        driver._Launcher.__call__ = launch_  # type: ignore[method-assign, assignment]
 
         original = triton.compiler.compile
 
@@ -81,9 +81,11 @@ class Recorder:
             try:
                 kernel = original(src, *args, **kwargs)
             except Exception as error:
-                self.write(Event("kernel", name, outcome_of(error), short(error), time.monotonic() - start, self.test))
+                self.write(
+                    Event(Kind.KERNEL, name, outcome_of(error), short(error), time.monotonic() - start, self.test)
+                )
                 raise
-            self.write(Event("kernel", name, "compiles", "", round(time.monotonic() - start, 3), self.test))
+            self.write(Event(Kind.KERNEL, name, Outcome.COMPILES, "", round(time.monotonic() - start, 3), self.test))
             return kernel
 
         triton.compiler.compile = compile_
@@ -149,27 +151,27 @@ class Plugin:
         recorder = self._recorder
         recorder.test = item.nodeid
         recorder.launches = 0
-        recorder.write(Event("start", item.nodeid))
+        recorder.write(Event(Kind.START, item.nodeid))
         start = time.monotonic()
         signal.signal(signal.SIGALRM, raise_timeout)
         signal.alarm(self._time_limit_s)
         try:
             yield
         except pytest.skip.Exception as error:
-            self._end(item, "skipped", str(error), start)
+            self._end(item, Outcome.SKIPPED, str(error), start)
             raise
         except Exception as error:
             self._end(item, outcome_of(error), short(error), start)
             raise
         else:
-            self._end(item, "right", "", start)
+            self._end(item, Outcome.RIGHT, "", start)
         finally:
             signal.alarm(0)
 
-    def _end(self, item: pytest.Item, outcome: str, message: str, start: float) -> None:
-        if outcome in ("right", "wrong") and not self._recorder.launches:
-            outcome = "no kernel"  # decided before or without any launch: it says nothing about this backend
-        self._recorder.write(Event("end", item.nodeid, outcome, message, round(time.monotonic() - start, 3)))
+    def _end(self, item: pytest.Item, outcome: Outcome, message: str, start: float) -> None:
+        if outcome in (Outcome.RIGHT, Outcome.WRONG) and not self._recorder.launches:
+            outcome = Outcome.NO_KERNEL  # decided before or without any launch: it says nothing about this backend
+        self._recorder.write(Event(Kind.END, item.nodeid, outcome, message, round(time.monotonic() - start, 3)))
 
 
 def raise_timeout(*_: object) -> None:
@@ -181,7 +183,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """The pretence and the recorder are set up before the library's own conftest imports the library."""
     as_cuda.pretend()
     results = Path(os.environ["LIBRARIES_RESULTS"])
-    done = {event.name for event in read(results) if event.kind == "end"}
+    done = {event.name for event in read(results) if event.kind == Kind.END}
     recorder = Recorder(results)
     recorder.watch_compiler()
     cut_autotuners()

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from benchmarks.triton_cpu import as_cuda
-from benchmarks.triton_cpu.events import Event, append, read
+from benchmarks.triton_cpu.events import Event, Kind, Outcome, append, read
 from benchmarks.triton_cpu.recorder import Recorder, cut_autotuners, outcome_of, short
 
 # Rounding of the compared type, with room for sums in another order; float32 results may hold float16 products.
@@ -83,7 +83,7 @@ def _compiled(file: Path, output: Path, results: Path) -> None:
     try:
         torch.save(run(file), output)
     except Exception as error:  # noqa: BLE001 - whatever the file raises is its verdict
-        append(results, Event("end", file.name, outcome_of(error), short(error), round(time.monotonic() - start, 3)))
+        append(results, Event(Kind.END, file.name, outcome_of(error), short(error), round(time.monotonic() - start, 3)))
 
 
 def _interpreted(file: Path, output: Path) -> None:
@@ -108,21 +108,21 @@ def _forked(target: Any, arguments: tuple[Any, ...], time_limit_s: int) -> str:
 
 def compile_all(files: list[Path], results: Path, time_limit_s: int) -> None:
     """First pass: the compiled results, saved beside `results`; `end` events for files that give none."""
-    begun = {event.name for event in read(results) if event.kind == "start"}
+    begun = {event.name for event in read(results) if event.kind == Kind.START}
     for file in files:
         if file.name in begun:
             continue
-        append(results, Event("start", file.name))
+        append(results, Event(Kind.START, file.name))
         start = time.monotonic()
         trouble = _forked(_compiled, (file, results.with_name(f"{file.stem}.pt"), results), time_limit_s)
         if trouble:
-            outcome = "time-out" if trouble.startswith("not finished") else "crash"
-            append(results, Event("end", file.name, outcome, trouble, round(time.monotonic() - start, 3)))
+            outcome = Outcome.TIME_OUT if trouble.startswith("not finished") else Outcome.CRASH
+            append(results, Event(Kind.END, file.name, outcome, trouble, round(time.monotonic() - start, 3)))
 
 
 def interpret_all(files: list[Path], results: Path, time_limit_s: int) -> None:
     """Second pass, with TRITON_INTERPRET: judges every file that the first one left without an `end`."""
-    done = {event.name for event in read(results) if event.kind == "end"}
+    done = {event.name for event in read(results) if event.kind == Kind.END}
     for file in files:
         ours = results.with_name(f"{file.stem}.pt")
         if file.name not in done and ours.exists():
@@ -133,7 +133,7 @@ def interpret_all(files: list[Path], results: Path, time_limit_s: int) -> None:
 def _judged(file: Path, ours: Path, time_limit_s: int) -> Event:
     got = torch.load(ours)
     if not got:
-        return Event("end", file.name, "no reference", "it launches no kernel")
+        return Event(Kind.END, file.name, Outcome.NO_REFERENCE, "it launches no kernel")
     with tempfile.TemporaryDirectory() as folder:
         theirs = Path(folder) / "interpreted.pt"
         start = time.monotonic()
@@ -141,12 +141,12 @@ def _judged(file: Path, ours: Path, time_limit_s: int) -> Event:
         seconds = round(time.monotonic() - start, 3)
         if trouble or not theirs.exists():
             trouble = trouble or theirs.with_suffix(".error").read_text()
-            return Event("end", file.name, "no reference", f"Triton's interpreter: {trouble}", seconds)
+            return Event(Kind.END, file.name, Outcome.NO_REFERENCE, f"Triton's interpreter: {trouble}", seconds)
         try:
             compare(got, torch.load(theirs))
         except AssertionError as error:
-            return Event("end", file.name, "wrong", short(error), seconds)
-    return Event("end", file.name, "right", "", seconds)
+            return Event(Kind.END, file.name, Outcome.WRONG, short(error), seconds)
+    return Event(Kind.END, file.name, Outcome.RIGHT, "", seconds)
 
 
 def main(arguments: list[str]) -> int:
