@@ -100,10 +100,8 @@ def run_file(library: Library, file: Path, settings: Settings) -> None:
         code = _run_child(library, file, settings, results)
         events = read(results)
         if code in (0, 1, 2, 4, 5):  # pytest's own: passed, failed, refused to collect, wrong use, nothing to do
-            append(
-                results,
-                Event(Kind.FILE, file.name, str(settings.cases), f"pytest ended with {code}" if code > 1 else ""),
-            )
+            note = f"pytest ended with {code}" if code > 1 else ""
+            append(results, Event(Kind.FILE, file.name, message=note, cases=settings.cases))
             return
         open_test = events[-1].test or events[-1].name if len(events) > before else ""
         append(results, Event(Kind.END, open_test or file.name, Outcome.CRASH, f"the process ended with {code}"))
