@@ -58,6 +58,18 @@ RULES = (
     ),
     Rule(_BACKEND, "not compiled by this backend", r"UnsupportedConstruct"),
     Rule(_BACKEND, "C++ that does not compile", r"BuildError"),
+    Rule(
+        _BACKEND,
+        "a scan of bfloat16 rounds at each step, as Triton 3.9 writes it; the test wants float32",
+        r"Mismatched elements",
+        r"test_scan2d\[cum(sum|prod)-bfloat16",
+    ),
+    Rule(
+        _BACKEND,
+        "clears the cache of a device named by a word; ours is a number",
+        r"assert None is not None",
+        r"test_passing_nested_tuple_with_constexpr_and_jit_hook",
+    ),
     Rule(_BACKEND, "wrong values", r"AssertionError.*(?:\n.*)*(Not equal|not close|Mismatched elements)"),
     Rule(_BACKEND, "ends the process", r"^crash"),
     Rule(_BACKEND, "takes longer than the time-out", r"^time-out"),

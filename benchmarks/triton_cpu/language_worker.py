@@ -96,18 +96,16 @@ def collect(sources: Path) -> Collected:
 
 
 def run(sources: Path, cases: Sequence[str], *, limit_s: float, chunk: int) -> Iterator[Record]:
-    """Runs the cases and yields each record as it comes. A case may take `limit_s` of wall time."""
+    """Runs the cases and yields each record as it comes. A case may take `limit_s` of wall time.
+
+    Raises WorkerError if a worker dies before its first case.
+    """
     pending = dict.fromkeys(cases)
     while pending:
-        part = list(pending)[:chunk]
-        ran = False
-        for record in _run_chunk(sources, part, limit_s):
+        for record in _run_chunk(sources, list(pending)[:chunk], limit_s):
             if record.case in pending:
                 del pending[record.case]
-                ran = True
                 yield record
-        if not ran:
-            raise WorkerError(f"none of {len(part)} cases ran, {part[0]} the first; they are not in these sources")
 
 
 def _run_chunk(sources: Path, cases: list[str], limit_s: float) -> Iterator[Record]:
@@ -126,12 +124,14 @@ def _run_chunk(sources: Path, cases: list[str], limit_s: float) -> Iterator[Reco
         finally:
             _end(worker)
         yield from watch.news()
+        said = log.read_text(errors="replace")[-_SAID:]
+        if not watch.started:
+            raise WorkerError(f"none of {len(cases)} cases ran, {cases[0]} the first: {said}")
         if watch.running is None:
             return
         if watch.late:
             yield Record(watch.running, "timed out", limit_s, 0.0, f"time-out after {limit_s:g} s")
         else:
-            said = log.read_text(errors="replace")[-_SAID:]
             yield Record(watch.running, "crashed", 0.0, 0.0, f"crash with status {worker.returncode}\n{said}")
 
 
@@ -144,6 +144,7 @@ class _Watch:
         self._read = 0
         self._since = 0.0
         self.running: str | None = None
+        self.started = False
 
     @property
     def late(self) -> bool:
@@ -158,7 +159,7 @@ class _Watch:
         self._read += len(whole)
         for event in read_events(whole.decode()):
             if event["event"] == "start":
-                self.running, self._since = event["case"], time.monotonic()
+                self.running, self._since, self.started = event["case"], time.monotonic(), True
             elif event["event"] == "end":
                 self.running = None
                 yield Record.of(event)

@@ -140,3 +140,5 @@ def test_a_crash_and_a_hang_cost_one_case_each(tmp_path: Path) -> None:
     wrapped = next(record for record in records if record.outcome == "failed")
     assert "RuntimeError: wrapped\n<- KeyError: 'cause'" in wrapped.message
     assert language.measure(tmp_path, collected.cases, output=output) == records  # nothing runs twice
+    with pytest.raises(language_worker.WorkerError, match="test_absent"):
+        language.measure(tmp_path, ["test_small.py::test_absent"])
