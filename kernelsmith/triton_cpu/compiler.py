@@ -32,7 +32,8 @@ _UNSIMPLIFIED = ("tt.call", "tt.make_tensor_ptr", "!tt.tensordesc")
 class CPUOptions:
     """Every option that Triton 3.6 to 3.9 defines for CUDA or HIP, so that a kernel tuned there compiles here too.
 
-    Few mean anything on a CPU: `enable_fp_fusion`, `debug`, `sanitize_overflow`, the dot precisions and the fp8 types.
+    Few mean anything on a CPU: `enable_fp_fusion`, `debug`, `sanitize_overflow`, the dot precisions, the fp8 types and
+    `num_cpu_threads` (of each launch of this kernel; 0: as `set_num_threads` says).
     Anything else is Triton's own KeyError for an unknown keyword.
     """
 
@@ -114,7 +115,8 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
 
     def add_stages(self, stages: dict[str, Callable[..., Any]], options: CPUOptions, language: object = None) -> None:
         stages["ttir"] = lambda module, metadata: _simplify(module)
-        stages["so"] = lambda module, metadata: _make_library(module, metadata, options)
+        stages["cpp"] = lambda module, metadata: _generate(module, metadata, options)
+        stages["so"] = lambda source, metadata: _build(source, options)
 
     def load_dialects(self, context: Any) -> None:
         """TTIR needs no dialect beyond Triton's own."""
@@ -169,15 +171,22 @@ def _simplify(module: Any) -> Any:
     return module
 
 
-def _make_library(module: Any, metadata: dict[str, Any], options: CPUOptions) -> bytes:
+def _generate(module: Any, metadata: dict[str, Any], options: CPUOptions) -> str:
+    """The C++ of a kernel, a stage of its own so that Triton shows it (`compiled.asm`, TRITON_KERNEL_DUMP)."""
+    from kernelsmith.triton_cpu import codegen
+
     text = str(module)
     if any(name in text for name in _UNSIMPLIFIED):
         text = str(_simplify(module))
-    binary = launch.build_ttir(text, host_isa(), fp_fusion=options.enable_fp_fusion, checked=checked_builds())
-    metadata["name"] = binary.name
+    kernel = codegen.generate(text, fp_fusion=options.enable_fp_fusion, checked=checked_builds(), isa=host_isa())
+    metadata["name"] = kernel.name
     metadata["shared"] = 1  # bytes; there is no such memory, but programs divide by what a kernel takes of it
-    metadata["slot_types"] = binary.arguments
-    metadata["scratch_bytes"] = binary.scratch_bytes
-    metadata["waits"] = binary.waits
-    metadata["watch"] = None if binary.watch is None else json.dumps(binary.watch.as_json())
-    return binary.code
+    metadata["slot_types"] = tuple(map(str, kernel.arguments))
+    metadata["scratch_bytes"] = kernel.scratch_bytes
+    metadata["waits"] = kernel.waits
+    metadata["watch"] = None if kernel.watch is None else json.dumps(kernel.watch.as_json())
+    return kernel.source
+
+
+def _build(source: str, options: CPUOptions) -> bytes:
+    return build.compile_shared(source, host_isa(), fp_fusion=options.enable_fp_fusion)

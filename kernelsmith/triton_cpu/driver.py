@@ -77,6 +77,7 @@ class _Launcher:
         self._kinds: list[str] = list(metadata.slot_types)
         self._scratch_bytes: int = metadata.scratch_bytes
         self._leaves = list(_leaves(list(src.signature.values())))
+        self._threads: int = metadata.num_cpu_threads
         self._launch = pool.load_waiting() if metadata.waits else pool.load()
         self._watched: WatchedLaunch | None = None
         if metadata.watch is not None:
@@ -122,12 +123,15 @@ class _Launcher:
                     (args[i].data_ptr() if args[i].is_cpu else _refuse(args[i])) if pointer else args[i]
                     for i, pointer in self._picks
                 ]
-                return self._pack(function, self._scratch_bytes, *grid, pool.get_num_threads(), *slots)
+                threads = self._threads or pool.get_num_threads()
+                return self._pack(function, self._scratch_bytes, *grid, threads, *slots)
             except (AttributeError, struct.error, OverflowError):
                 pass  # an address given as an int, a number out of its type's range: rare, so treated with care below
         flat = [_at(args, path) for path, _ in self._leaves]
         slots = list(_slots([kind for _, kind in self._leaves], flat, len(self._kinds)))
-        return pool.header(function, grid, self._scratch_bytes) + b"".join(map(pack_slot, self._kinds, slots))
+        return pool.header(function, grid, self._scratch_bytes, self._threads) + b"".join(
+            map(pack_slot, self._kinds, slots)
+        )
 
 
 def _leaves(kinds: Sequence[Any], path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], str]]:

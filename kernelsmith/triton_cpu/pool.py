@@ -57,11 +57,11 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def header(entry: int, grid: tuple[int, int, int], scratch_bytes: int) -> bytes:
+def header(entry: int, grid: tuple[int, int, int], scratch_bytes: int, threads: int = 0) -> bytes:
     """The fixed part of a request; the argument slots follow it. Raises UsageError for a grid that cannot be."""
     try:
         if min(grid) >= 0:
-            return struct.pack(REQUEST_HEADER, entry, scratch_bytes, *grid, get_num_threads())
+            return struct.pack(REQUEST_HEADER, entry, scratch_bytes, *grid, threads or get_num_threads())
     except (struct.error, TypeError):
         pass  # not whole numbers, or too large: said below
     raise UsageError(f"grid {grid}: each of its three sizes must be a whole number in 0..{MAX_GRID}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from kernelsmith.triton_cpu import build, isa
+from kernelsmith.triton_cpu import build, codegen, isa
 
 KERNEL = 'extern "C" void kernelsmith_run(long, long, const int *, const unsigned long long *, char *) {}\n'
 
@@ -85,3 +86,16 @@ def test_level_follows_the_processor(flags: set[str], expected: tuple[int, bool,
 
 def test_a_machine_without_cpuinfo_gets_the_baseline(tmp_path: Path) -> None:
     assert isa.isa_for(isa.cpu_flags(tmp_path / "absent")).lanes == isa.BASELINE.lanes
+
+
+CLANG = next((name for name in ("clang++", *(f"clang++-{n}" for n in range(24, 13, -1))) if shutil.which(name)), "")
+TTIR = Path(__file__).parents[1] / "data" / "ttir" / "3.7.1"
+
+
+@pytest.mark.skipif(not CLANG, reason="there is no clang++ on this machine")
+@pytest.mark.parametrize("level", [isa.host_isa(), isa.BASELINE], ids=["host", "baseline"])
+@pytest.mark.parametrize("name", ["softmax", "matmul", "atomics"])
+def test_clang_takes_the_same_source(monkeypatch: pytest.MonkeyPatch, name: str, level: isa.Isa) -> None:
+    monkeypatch.setenv("KERNELSMITH_CXX", CLANG)
+    source = codegen.generate((TTIR / f"{name}.ttir").read_text(), isa=level).source
+    assert build.compile_shared(source, level, fp_fusion=True).startswith(b"\x7fELF")

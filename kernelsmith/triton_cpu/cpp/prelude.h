@@ -26,7 +26,30 @@ KS_VECTOR(i8) KS_VECTOR(i16) KS_VECTOR(i32) KS_VECTOR(i64)
 KS_VECTOR(u8) KS_VECTOR(u16) KS_VECTOR(u32) KS_VECTOR(u64)
 KS_VECTOR(f32) KS_VECTOR(f64)
 
-template <class V, class T> KS_INLINE V ks_splat(T s) { return V KS_SPLAT(s); }
+template <class V, class T> KS_INLINE V ks_splat(T s) {
+  const __typeof__(V{}[0]) x = (__typeof__(V{}[0]))s;
+  return V KS_SPLAT(x);
+}
+
+// Lanes of `a`, or of `a` and `b` behind each other, by number. Clang has no builtin for numbers that are no literals, but
+// makes a shuffle of the loop where they turn out to be constant.
+#if defined(__clang__)
+template <class V, class M> KS_INLINE V ks_shuffle(V a, M m) {
+  V r;
+#pragma clang loop unroll(full)
+  for (int l = 0; l < KS_W; ++l) r[l] = a[m[l]];
+  return r;
+}
+template <class V, class M> KS_INLINE V ks_shuffle(V a, V b, M m) {
+  V r;
+#pragma clang loop unroll(full)
+  for (int l = 0; l < KS_W; ++l) r[l] = m[l] < KS_W ? a[m[l]] : b[m[l] - KS_W];
+  return r;
+}
+#else
+template <class V, class M> KS_INLINE V ks_shuffle(V a, M m) { return __builtin_shuffle(a, m); }
+template <class V, class M> KS_INLINE V ks_shuffle(V a, V b, M m) { return __builtin_shuffle(a, b, m); }
+#endif
 
 template <class V> KS_INLINE V ks_iota() {
   V r;
@@ -298,7 +321,7 @@ KS_INLINE vi32 ks_madd(vi32 a, vi32 b, vi32 c) { return (vi32)((vu32)a * (vu32)b
 #define KS_FOLD(NAME, EXPR)                                                          \
   template <class S, class V> KS_INLINE S ks_fold_##NAME(V a) {                      \
     _Pragma("GCC unroll 8") for (int n = KS_W / 2; n; n /= 2) {                      \
-      V b = __builtin_shuffle(a, ks_iota<decltype(a < a)>() ^ (__typeof__((a < a)[0]))n); \
+      V b = ks_shuffle(a, ks_iota<decltype(a < a)>() ^ (__typeof__((a < a)[0]))n); \
       a = EXPR;                                                                      \
     }                                                                                \
     return (S)a[0];                                                                  \
@@ -371,8 +394,8 @@ template <class V> KS_INLINE void ks_turn_block(const char *from, i64 from_strid
     V u[KS_W];
 #pragma GCC unroll 8
     for (int l = 0; l < KS_W / 2; ++l) {
-      u[2 * l] = __builtin_shuffle(t[l], t[l + KS_W / 2], low);
-      u[2 * l + 1] = __builtin_shuffle(t[l], t[l + KS_W / 2], high);
+      u[2 * l] = ks_shuffle(t[l], t[l + KS_W / 2], low);
+      u[2 * l + 1] = ks_shuffle(t[l], t[l + KS_W / 2], high);
     }
 #pragma GCC unroll 16
     for (int l = 0; l < KS_W; ++l) t[l] = u[l];
