@@ -101,7 +101,7 @@ template <class T, int L> struct ks_floor {
 #pragma GCC unroll 8
     for (int n = L / 2; n; n /= 2) {
       for (int l = 0; l < L; ++l) other[l] = l ^ n;
-      other = __builtin_shuffle(least, other);
+      other = ks_shuffle(least, other);
       least = other < least ? other : least;
     }
     return ((u64)least[0] + 1) >> (8 * sizeof(T) - 8);
@@ -133,8 +133,8 @@ template <class E, int PER, int L, class F> KS_INLINE void ks_zip(const char *ro
     }
     floor.see(a);
     floor.see(b);
-    ks_put(to, __builtin_shuffle(a, b, low));
-    ks_put(to + sizeof(W), __builtin_shuffle(a, b, high));
+    ks_put(to, ks_shuffle(a, b, low));
+    ks_put(to + sizeof(W), ks_shuffle(a, b, high));
   } else {
     typedef typename ks_many<u32, L>::type W;
     W units = W{};

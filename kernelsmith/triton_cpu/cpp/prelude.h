@@ -35,15 +35,17 @@ template <class V, class T> KS_INLINE V ks_splat(T s) {
 // makes a shuffle of the loop where they turn out to be constant.
 #if defined(__clang__)
 template <class V, class M> KS_INLINE V ks_shuffle(V a, M m) {
+  constexpr int N = sizeof(V) / sizeof(a[0]);
   V r;
 #pragma clang loop unroll(full)
-  for (int l = 0; l < KS_W; ++l) r[l] = a[m[l]];
+  for (int l = 0; l < N; ++l) r[l] = a[m[l]];
   return r;
 }
 template <class V, class M> KS_INLINE V ks_shuffle(V a, V b, M m) {
+  constexpr int N = sizeof(V) / sizeof(a[0]);
   V r;
 #pragma clang loop unroll(full)
-  for (int l = 0; l < KS_W; ++l) r[l] = m[l] < KS_W ? a[m[l]] : b[m[l] - KS_W];
+  for (int l = 0; l < N; ++l) r[l] = m[l] < N ? a[m[l]] : b[m[l] - N];
   return r;
 }
 #else
