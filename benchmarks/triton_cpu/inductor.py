@@ -112,9 +112,14 @@ def _run(names: Sequence[str], plan: Plan) -> Iterator[tuple[str, list[dict[str,
         left = left[done:]
 
 
-def _run_process(names: Sequence[str], plan: Plan) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def worker_command(plan: Plan) -> list[str]:
+    """The command line of a worker, up to the operators' names."""
     mode = "dynamic" if plan.dynamic else "static"
-    command = [sys.executable, "-m", "benchmarks.triton_cpu.inductor_worker", str(plan.samples), mode, *names]
+    return [sys.executable, "-m", "benchmarks.triton_cpu.inductor_worker", str(plan.samples), mode]
+
+
+def _run_process(names: Sequence[str], plan: Plan) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    command = [*worker_command(plan), *names]
     with (
         tempfile.TemporaryDirectory(prefix="kernelsmith-inductor-") as folder,
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=_fresh_caches(folder)) as process,
