@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,16 @@ def _on_the_cpu(size: int, alignment: int, stream: object) -> torch.Tensor:
     return torch.empty(size, dtype=torch.int8, device="cpu")
 
 
+def _no_such_device(name: str) -> Callable[[], bool]:
+    """Predicates of devices that this Triton has not heard of."""
+    if not name.startswith("is_"):
+        raise AttributeError(f"module 'triton._internal_testing' has no attribute {name!r}")
+    return lambda: False
+
+
 def _add_missing_names() -> None:
-    for name in ("is_cpu", "is_hip_cdna3_or_newer"):
-        setattr(_internal_testing, name, lambda: False)
+    _internal_testing.is_cpu = lambda: False
+    _internal_testing.__getattr__ = _no_such_device  # asked by the import system for names that are not there
     _internal_testing.default_alloc_fn = _on_the_cpu
     if not hasattr(triton, "aggregate"):  # before 3.8 it had an underscore
         triton.aggregate = getattr(triton.language.core, "_aggregate", None)
