@@ -45,6 +45,8 @@ RULES = (
     Rule(_GPU, "expects the 8-bit floats that a GPU lacks to fail", case=r"test_fp8_support\[dtype[1-4]"),
     Rule(_FRONT_END, "block pointers", r"make_block_ptr|block pointer"),
     Rule(_FRONT_END, "a name that is not there", r"module 'triton[\w.]*' has no attribute '\w+'"),
+    Rule(_FRONT_END, "an argument that is not there", r"got an unexpected keyword argument 'descending'"),
+    Rule(_FRONT_END, "inheritance of aggregates", r"constructor for \w+ did not initialize attribute"),
     Rule(_FRONT_END, "Python syntax", r"unsupported AST node type"),
     Rule(_FRONT_END, "words an error otherwise", r"should not leak StopIteration|must have the same scale factor"),
     Rule(_FRONT_END, "expects the text that another version prints", r"/expected:\d+:\d+: error: CHECK"),
