@@ -17,8 +17,8 @@ from kernelsmith.triton_cpu.ir import Attribute, Block, Element, Function, Modul
 MAX_DEPTH = 32
 MAX_OPS = 20_000
 Names = dict[str, Value]
-_EXACT = {"tt.precise_sqrt": "math.sqrt", "tt.precise_divf": "arith.divf"}
-"""Correctly rounded by name; here the plain operation is correctly rounded too."""
+_EXACT = {"tt.precise_sqrt": "math.sqrt", "tt.precise_divf": "arith.divf", "tt.approx_divf": "arith.divf"}
+"""Operations that say how they round; here the plain operation is correctly rounded."""
 
 
 def parse(text: str) -> Module:

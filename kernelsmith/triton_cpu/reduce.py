@@ -36,9 +36,14 @@ class Combiner:
 
 
 def known_combiner(region: Region, element: Element) -> Combiner | None:
-    """The combiner if it is one operation on exactly the region's two arguments."""
+    """The combiner if it is one operation on exactly the region's two arguments; none on 8-bit floats."""
     block = region.entry
-    if len(block.ops) != 2 or len(block.arguments) != 2 or set(block.ops[0].operands) != set(block.arguments):
+    if (
+        element.is_f8
+        or len(block.ops) != 2
+        or len(block.arguments) != 2
+        or set(block.ops[0].operands) != set(block.arguments)
+    ):
         return None
     op = block.ops[0]
     if block.ops[1].operands != op.results:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import triton
+import triton.language as tl
 
 from tests.triton_cpu import kernels
 
@@ -97,6 +98,30 @@ def test_integer_division_by_zero_is_a_value_not_a_signal() -> None:
         y = torch.full_like(x, divisor)
         run_binary(x, y, 8, torch.int32)
         assert run_binary(x, y, 9, torch.int32).shape == x.shape
+
+
+@triton.jit
+def shift(x, y, out, LEFT: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    a, b = tl.load(x + i), tl.load(y + i)
+    tl.store(out + i, a << b if LEFT else a >> b)
+
+
+SHIFTED = [*INTEGERS, torch.uint16, torch.uint32, torch.uint64]
+
+
+@pytest.mark.parametrize("dtype", SHIFTED, ids=str)
+def test_shifts_by_the_width_or_more_leave_the_sign(dtype: torch.dtype) -> None:
+    bits, info = 8 * dtype.itemsize, torch.iinfo(dtype)
+    values = [0, 1, 5, info.max, info.min, info.max // 3]
+    pairs = list(itertools.product(values, [0, 1, bits - 1, bits, bits + 1, 2 * bits - 1]))
+    pairs += pairs[: 64 - len(pairs)]
+    x, y = (torch.tensor(column, dtype=dtype) for column in zip(*pairs, strict=True))
+    for left, block in itertools.product((True, False), (64, 1)):
+        out = torch.empty_like(x)
+        shift[(64 // block,)](x, y, out, left, block)
+        exact = [(a << b if left else a >> b) for a, b in pairs]
+        assert [value % 2**bits for value in out.tolist()] == [value % 2**bits for value in exact]
 
 
 @pytest.mark.parametrize("source", [*FLOATS, *INTEGERS, torch.bool], ids=str)

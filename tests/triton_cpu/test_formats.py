@@ -173,6 +173,22 @@ def to_integer(x, out, n, B: tl.constexpr):
     tl.store(out + i, tl.load(x + i, mask=i < n).to(out.dtype.element_ty), mask=i < n)
 
 
+@triton.jit
+def reduce_f8(x, out, ordered, B: tl.constexpr):
+    value = tl.load(x + tl.arange(0, B))
+    tl.store(out, tl.max(value, 0))
+    tl.store(out + 1, tl.sum(value, 0))
+    tl.store(ordered + tl.arange(0, B), tl.sort(value))
+
+
+def test_8_bit_floats_are_reduced_and_sorted_by_value() -> None:
+    x = torch.tensor([1.0, -2.0, 0.0, -1.0, 3.0, -0.0, -1.0, 2.0] * 4).to(torch.float8_e4m3fn)
+    out, ordered = torch.empty(2, dtype=x.dtype), torch.empty(32, dtype=x.dtype)
+    reduce_f8[(1,)](x, out, ordered, 32)
+    assert out.float().tolist() == [3.0, 8.0]
+    assert torch.equal(ordered.float(), x.float().sort().values)
+
+
 UNSIGNED = {torch.uint8, torch.uint16, torch.uint32, torch.uint64}
 
 
