@@ -104,14 +104,20 @@ class Cursor:
         return result
 
     def _scalar_type(self) -> Type:
-        if not self.accept("type", "!tt.ptr"):
-            return Type(self._element())
-        self.take("<")
+        depth = 0
+        while self.accept("type", "!tt.ptr"):
+            self.take("<")
+            depth += 1
         element = self._element()
-        if self.accept(",") and not self.accept("string"):  # the address space; tl.const prints as "constant"
-            self.take("number")
-        self.take(">")
-        return Type(element, (), pointer=True)
+        for _ in range(depth):
+            if self.accept(",") and not self.accept("string"):  # the address space; tl.const prints as "constant"
+                self.take("number")
+            self.take(">")
+        if depth > 2:
+            raise UnsupportedConstruct("a pointer to pointers to pointers", "keep the inner addresses as int64")
+        if depth == 2:
+            return Type(Element.I64, (), pointer=True, target=element)
+        return Type(element, (), pointer=depth == 1)
 
     def _element(self) -> Element:
         name = self.token.text

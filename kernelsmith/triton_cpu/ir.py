@@ -57,11 +57,15 @@ class Element(Enum):
 
 @dataclass(frozen=True)
 class Type:
-    """A scalar (shape `()`) or tensor of `element`, or of pointers to `element`."""
+    """A scalar (shape `()`) or tensor of `element`, or of pointers to `element`.
+
+    A pointer to pointers has the `element` that holds an address, and in `target` what those pointers point to.
+    """
 
     element: Element
     shape: tuple[int, ...] = ()
     pointer: bool = False
+    target: Element | None = None
 
     @property
     def count(self) -> int:
@@ -80,7 +84,7 @@ class Type:
         return self.element is Element.I1 and not self.pointer
 
     def with_shape(self, shape: tuple[int, ...]) -> Type:
-        return Type(self.element, shape, self.pointer)
+        return Type(self.element, shape, self.pointer, self.target)
 
     def with_element(self, element: Element) -> Type:
         return Type(element, self.shape)
@@ -88,10 +92,12 @@ class Type:
     @property
     def pointee(self) -> Type:
         """What a load through this pointer type yields."""
+        if self.target is not None:
+            return Type(self.target, self.shape, pointer=True)
         return Type(self.element, self.shape)
 
     def __str__(self) -> str:
-        element = f"!tt.ptr<{self.element.value}>" if self.pointer else self.element.value
+        element = f"!tt.ptr<{self.pointee.with_shape(())}>" if self.pointer else self.element.value
         return f"tensor<{'x'.join(map(str, self.shape))}x{element}>" if self.shape else element
 
 

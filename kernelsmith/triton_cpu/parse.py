@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from kernelsmith.triton_cpu.cursor import Cursor
 from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
+from kernelsmith.triton_cpu.indirect import through_addresses
 from kernelsmith.triton_cpu.infer import result_types
 from kernelsmith.triton_cpu.ir import Attribute, Block, Element, Function, Module, Op, Region, Successor, Type, Value
 
@@ -140,7 +141,7 @@ class _Parser:
             cursor.skip_newlines()
             if cursor.at("}") or cursor.at("block"):
                 return tuple(found)
-            found.append(self.op(names))
+            found.extend(through_addresses(self.op(names)))
             if not cursor.at("newline") and not cursor.at("}"):
                 cursor.fail("the end of the operation")
 

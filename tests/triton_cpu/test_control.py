@@ -114,6 +114,41 @@ def test_tables_of_pointers() -> None:
     assert table[0] == 0
 
 
+# What front ends before Triton 3.9 make of a pointer to pointers.
+TABLE = """
+module {
+  tt.func public @table(%t: !tt.ptr<!tt.ptr<f32>>, %out: !tt.ptr<f32>) {
+    %c1 = arith.constant 1 : i32
+    %lane = tt.make_range {end = 2 : i32, start = 0 : i32} : tensor<2xi32>
+    %ts = tt.splat %t : !tt.ptr<!tt.ptr<f32>> -> tensor<2x!tt.ptr<!tt.ptr<f32>>>
+    %tp = tt.addptr %ts, %lane : tensor<2x!tt.ptr<!tt.ptr<f32>>>, tensor<2xi32>
+    %rows = tt.load %tp : tensor<2x!tt.ptr<!tt.ptr<f32>>>
+    %at = tt.addptr %rows, %lane : tensor<2x!tt.ptr<f32>>, tensor<2xi32>
+    %v = tt.load %at : tensor<2x!tt.ptr<f32>>
+    %os = tt.splat %out : !tt.ptr<f32> -> tensor<2x!tt.ptr<f32>>
+    %op = tt.addptr %os, %lane : tensor<2x!tt.ptr<f32>>, tensor<2xi32>
+    tt.store %op, %v : tensor<2x!tt.ptr<f32>>
+    %second = tt.addptr %t, %c1 : !tt.ptr<!tt.ptr<f32>>, i32
+    %row = tt.load %second : !tt.ptr<!tt.ptr<f32>>
+    %next = tt.addptr %row, %c1 : !tt.ptr<f32>, i32
+    tt.store %second, %next : !tt.ptr<!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+
+
+def test_pointers_to_pointers() -> None:
+    rows = [np.arange(4, dtype=np.float32) + 10 * i for i in range(2)]
+    table, out = np.array([row.ctypes.data for row in rows]), np.zeros(2, dtype=np.float32)
+    launch.compile_ttir(TABLE).launch((1, 1, 1), [table.ctypes.data, out.ctypes.data])
+    assert out.tolist() == [0, 11]
+    assert table.tolist() == [rows[0].ctypes.data, rows[1].ctypes.data + 4]
+    deep = TABLE.replace("%t: ", f"%u: {'!tt.ptr<' * 5000}f32{'>' * 5000}, %t: ")
+    with pytest.raises(UnsupportedConstruct, match="a pointer to pointers to pointers"):
+        launch.compile_ttir(deep)
+
+
 # A loop made of branches, entered in its middle or at its start, with values that trade places on the way back.
 LOOP = """
 module {
