@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import linecache
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,8 @@ from numpy.typing import NDArray
 from kernelsmith.errors import InfrastructureError, UsageError
 from kernelsmith.faults import Fault, FaultKind, Schedule
 from kernelsmith.triton_cpu import pool
-from kernelsmith.triton_cpu.ir import Element
 from kernelsmith.triton_cpu.launch import Grid, Kernel
+from kernelsmith.triton_cpu.patterns import DISTURBED, patterns
 from kernelsmith.triton_cpu.shadows import Memory, Segment, Shadow, overlapping, smallest_granule, valid_entries
 from kernelsmith.triton_cpu.sites import Watch
 
@@ -44,7 +43,6 @@ _KINDS = (
 _ACCESSES = ("load", "load", "store", "atomic")
 _RACES = ("reads what the other wrote", "overwrites what the other wrote", "overwrites what the other read")
 _ROOM = 256
-_LANES, _PATTERN_BYTES = 16, 128
 
 
 class _Segment(ctypes.Structure):
@@ -115,6 +113,14 @@ class _Launch:
     def programs(self) -> int:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
+    def reads_what_it_writes(self) -> bool:
+        """Whether another run needs the memory as it was before, where there may have to be one."""
+        accesses = self.watch.accesses
+        if not accesses.patterned or not self.watch.checked:
+            return False
+        near = {other for number in accesses.stored if number >= 0 for other in overlapping(self.segments, number)}
+        return accesses.stamped or -1 in (*accesses.loaded, *accesses.stored) or bool(near & set(accesses.loaded))
+
     def written(self) -> Iterator[NDArray[np.uint8]]:
         """The bytes that the kernel may change, each stretch of memory once."""
         stored = self.watch.accesses.stored
@@ -154,10 +160,10 @@ def run_checked(
     launch = _Launch(kernel, watch, grid, tuple(slots), (*segments, *tables), memory, seed)
     if launch.programs == 0:
         return ()
-    before = [stretch.copy() for stretch in launch.written()] if watch.accesses.patterned and watch.checked else None
+    before = [stretch.copy() for stretch in launch.written()] if launch.reads_what_it_writes() else None
     run = _Run(launch, schedule)
     faults = run.faults()
-    if before is not None and not run.stopped:
+    if not run.stopped:
         faults += _poison(launch, run, before)
     return tuple(faults)
 
@@ -174,7 +180,7 @@ class _Run:
         self.shadows: dict[int, Shadow] = {}
         sites = len(launch.watch.sites)
         masked = np.zeros(sites + 1, np.uint8)
-        tables = [_patterns(pattern if number in patterned else "zeros") for number in range(sites)]
+        tables = [patterns(pattern if number in patterned else "zeros") for number in range(sites)]
         self._keep += tables
         addresses = np.array([table.ctypes.data for table in tables] or [0], np.uint64)
         count = len(launch.segments)
@@ -293,10 +299,11 @@ class _Run:
         return None
 
 
-def _poison(launch: _Launch, run: _Run, before: list[NDArray[np.uint8]]) -> list[Fault]:
+def _poison(launch: _Launch, run: _Run, before: list[NDArray[np.uint8]] | None) -> list[Fault]:
     """The sites whose masked-off lanes the result depends on. Lanes of an access that was at fault count as masked off.
 
-    Both runs that are compared go one program after the other, since sums of atomics depend on their order.
+    Both runs that are compared go one program after the other, since sums of atomics depend on their order. `before` is
+    what the memory held, if the kernel reads what it writes.
     """
     at_fault = {report.site for report in run.reports}
     sites = [site for site in run.masked if site not in at_fault]
@@ -306,14 +313,14 @@ def _poison(launch: _Launch, run: _Run, before: list[NDArray[np.uint8]]) -> list
     result = [stretch.copy() for stretch in stretches]
 
     def outcome(patterned: frozenset[int], pattern: str) -> tuple[_Run, list[NDArray[np.uint8]]]:
-        for stretch, bytes_before in zip(stretches, before, strict=True):
+        for stretch, bytes_before in zip(stretches, before or (), strict=before is not None):
             stretch[:] = bytes_before
         done = _Run(launch, Schedule.SHUFFLED, patterned, pattern)
         return done, [stretch.copy() for stretch in stretches]
 
     _, plain = outcome(frozenset(), "zeros")
     found: dict[int, Fault] = {}
-    for pattern in _DISTURBED:
+    for pattern in DISTURBED:
         rest = frozenset(site for site in sites if site not in found)
         if not rest or _same(plain, outcome(rest, pattern)[1]):
             continue
@@ -380,38 +387,3 @@ def _expression(location: str | None) -> str | None:
     file, _, line = (location or "").rpartition(":")
     text = linecache.getline(file, int(line)).strip() if line.isdecimal() else ""
     return text or None
-
-
-@functools.cache
-def _patterns(kind: str) -> NDArray[np.uint8]:
-    """What masked-off lanes hold, by element type: zeros, as on most GPUs, or one of `_DISTURBED`."""
-    table = np.zeros((len(Element), _PATTERN_BYTES), np.uint8)
-    for number, element in enumerate(Element if kind in _DISTURBED else ()):
-        lanes = b"".join(_DISTURBED[kind](element, lane) for lane in range(_LANES))
-        table[number, : len(lanes)] = np.frombuffer(lanes, np.uint8)
-    return table
-
-
-def _large(element: Element, lane: int) -> bytes:
-    """A large number of the type, no two lanes alike; signs alternate, so that neither sums nor extrema hide it."""
-    sign = -1 if lane % 2 else 1
-    if element is Element.F32:
-        return struct.pack("<f", sign * 1e30 * (1 + lane / 16))
-    if element is Element.F64:
-        return struct.pack("<d", sign * 1e200 * (1 + lane / 16))
-    if element is Element.BF16:
-        return struct.pack("<f", sign * 1e30 * (1 + lane / 16))[2:]
-    if element is Element.F16:
-        return struct.pack("<e", sign * 2e4 * (1 + lane / 16))
-    if element is Element.I1:
-        return b"\1"
-    size = element.bytes
-    return (sign * ((0x35 << (8 * size - 8)) + 257 * lane) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-
-
-def _all_ones(element: Element, lane: int) -> bytes:
-    """NaN, which not even a product with zero hides; -1 of an integer."""
-    return b"\1" if element is Element.I1 else b"\xff" * element.bytes
-
-
-_DISTURBED = {"large": _large, "all ones": _all_ones}

@@ -43,6 +43,7 @@ struct Monitor {
     std::map<std::pair<i32, i32>, Report> reports;
     std::unordered_map<i64, Known> published;  // by address
     std::vector<Deferred> mine, others;        // stores of this program instance, and of those before it
+    std::unordered_map<i64, size_t> latest;    // the last one of `others` by address
 };
 
 struct Guard {
@@ -55,6 +56,7 @@ struct Guard {
 
 static const u16 kAtomic = 0xffff;                      // the stamp of an atomic write
 static const u64 kManySpins = 1 << 18;                  // iterations after which a program instance seems to wait
+static const long kOnItsWayNs = 2L * 1000 * 1000;       // how long a store may take that was announced
 static const long kPatienceNs = 500L * 1000 * 1000;     // how long all must have waited for it to be a deadlock
 
 static Monitor *monitor_of(KsCheck *c) { return (Monitor *)c->context->monitor; }
@@ -177,14 +179,20 @@ static bool conflicts(const Place &p, i32 lane) {
 }
 
 // Whether an element holds what this lane is about to store, so that it does not matter who comes last. The other's
-// store may be on its way.
+// store may be kept back until the launch ends; in a parallel launch it may be on its way, which is worth a wait where
+// nothing was reported yet.
 static bool holds_same(const Place &p, i32 lane) {
     if (p.a->kind != KS_STORE) return false;
-    for (i32 look = 0; look < 4; ++look) {
-        if (memcmp((const char *)p.address, p.a->values + lane * p.a->size, (size_t)p.a->size) == 0) return true;
+    const char *value = p.a->values + lane * p.a->size;
+    auto kept = p.m->latest.find(p.address);
+    if (kept != p.m->latest.end() && p.m->others[kept->second].size == p.a->size)
+        return memcmp(p.m->others[kept->second].bytes, value, (size_t)p.a->size) == 0;
+    const bool patient = p.m->schedule == kParallel && !p.m->reports.count(std::make_pair((i32)KS_RACE, p.a->site));
+    for (const long start = now_ns();;) {
+        if (memcmp((const char *)p.address, value, (size_t)p.a->size) == 0) return true;
+        if (!patient || now_ns() - start > kOnItsWayNs) return false;
         sched_yield();
     }
-    return false;
 }
 
 static void note_write(const Place &p, i32 lane) {
@@ -263,6 +271,7 @@ static void hide_stores(Monitor *m) {
     for (Deferred &d : m->mine) {
         Deferred stored = d;
         memcpy(stored.bytes, d.at, (size_t)d.size);
+        m->latest[(i64)d.at] = m->others.size();
         m->others.push_back(stored);
     }
     for (auto d = m->mine.rbegin(); d != m->mine.rend(); ++d) memcpy(d->at, d->bytes, (size_t)d->size);
