@@ -78,7 +78,7 @@ def configure() -> None:
 
 def _place_in_list(tuner: Any, launcher: Any, *arguments: Any, **named: Any) -> float:
     """Instead of a configuration's time: the first is the fastest. Never 0, by which Inductor would divide."""
-    return 1.0 + tuner.launchers.index(launcher)
+    return float(1 + tuner.launchers.index(launcher))
 
 
 def operators() -> dict[str, Any]:
