@@ -17,6 +17,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 TIME_LIMIT_S = 900
-_MARKER = "tutorial-rows: "
+_MARKER = "tutorial-row: "
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def _stand_ins() -> None:
     triton.Config.__init__ = init
 
 
-def _run_one(tutorial: Tutorial, sources: Path) -> list[Row]:
+def _run_one(tutorial: Tutorial, sources: Path) -> Iterator[Row]:
     """In the child: run the file, then judge it."""
     from benchmarks.triton_cpu import as_cuda
 
@@ -188,26 +189,31 @@ def _run_one(tutorial: Tutorial, sources: Path) -> list[Row]:
     printed = io.StringIO()
     with _verdict("module") as rows, contextlib.redirect_stdout(printed):
         spec.loader.exec_module(module)
-    if rows[0].outcome == "right":
-        rows = []
-    if not rows or "unknown backend" in rows[0].detail:  # 07: its second half is about NVIDIA's and AMD's own files
-        rows += tutorial.check(module, printed.getvalue())
-    return rows
+    (body,) = rows
+    if body.outcome != "right":
+        yield body
+    if body.outcome == "right" or "unknown backend" in body.detail:  # 07's second half: NVIDIA's and AMD's own files
+        yield from tutorial.check(module, printed.getvalue())
 
 
 def measure(tutorial: Tutorial, sources: Path) -> list[Row]:
-    """One tutorial in a child process: a crash or a hang is a row too."""
+    """One tutorial in a child process: its rows, and one more if it crashes or hangs."""
     if not (sources / tutorial.file).exists():
         return [Row(tutorial.name, "module", "cannot", f"no {tutorial.file} in {sources}")]
-    command = [sys.executable, "-m", __name__, "--sources", str(sources), "--one", tutorial.name]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
-    except subprocess.TimeoutExpired:
-        return [Row(tutorial.name, "module", "cannot", f"not finished after {TIME_LIMIT_S} s")]
-    for line in done.stdout.splitlines():
-        if line.startswith(_MARKER):
-            return [Row(**{**row, "tutorial": tutorial.name}) for row in json.loads(line.removeprefix(_MARKER))]
-    return [Row(tutorial.name, "module", "cannot", f"ended with {done.returncode}: {done.stderr[-400:]}")]
+    command = [sys.executable, "-m", __spec__.name, "--sources", str(sources), "--one", tutorial.name]
+    trouble = ""
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        try:
+            done = subprocess.run(command, stdout=output, stderr=errors, timeout=TIME_LIMIT_S, check=False)
+            if done.returncode != 0:
+                errors.seek(0)
+                trouble = f"ended with {done.returncode}: {errors.read()[-400:]}"
+        except subprocess.TimeoutExpired:
+            trouble = f"not finished after {TIME_LIMIT_S} s"
+        output.seek(0)
+        lines = [line.removeprefix(_MARKER) for line in output if line.startswith(_MARKER)]
+    rows = [Row(**{**json.loads(line), "tutorial": tutorial.name}) for line in lines]
+    return [*rows, Row(tutorial.name, "rest", "cannot", trouble)] if trouble else rows
 
 
 def main(arguments: list[str]) -> int:
@@ -218,7 +224,8 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.one:
         (tutorial,) = [each for each in TUTORIALS if each.name == options.one]
-        print(_MARKER + json.dumps([asdict(row) for row in _run_one(tutorial, options.sources)]))
+        for row in _run_one(tutorial, options.sources):
+            print(_MARKER + json.dumps(asdict(row)), flush=True)
         return 0
     reached = True
     for tutorial in TUTORIALS:
