@@ -42,7 +42,9 @@ def outcome_of(error: BaseException) -> Outcome:
 def short(error: BaseException) -> str:
     """One line that says most: for a comparison, its largest differences."""
     text = f"{type(error).__name__}: {error.__cause__ or ''} {error}"
-    differences = re.findall(r"(?:Mismatched elements|Greatest (?:absolute|relative) difference): [^\n]*", text)
+    differences = re.findall(
+        r"(?:Mismatched elements|Greatest (?:absolute|relative) difference|ACTUAL|DESIRED): [^\n]*", text
+    )
     return " ".join(("; ".join(differences) or text).split())[:_MESSAGE]
 
 
