@@ -23,6 +23,7 @@ class Outcome(enum.StrEnum):
     TIME_OUT = "time-out"
     UNSUPPORTED = "unsupported"
     FRONT_END = "front end"  # Triton's own refuses the kernel
+    OWN_FAULT = "own fault"  # a checked build of this backend shows that the kernel leaves its tensors
     NO_REFERENCE = "no reference"
     NO_KERNEL = "no kernel"  # decided without a launch
     RIGHT = "right"
@@ -30,7 +31,7 @@ class Outcome(enum.StrEnum):
     SKIPPED = "skipped"  # by the library's own mark
 
 
-NO_VERDICT = frozenset({Outcome.FRONT_END, Outcome.SKIPPED, Outcome.NO_REFERENCE, Outcome.NO_KERNEL})
+NO_VERDICT = frozenset({Outcome.FRONT_END, Outcome.OWN_FAULT, Outcome.NO_REFERENCE, Outcome.NO_KERNEL, Outcome.SKIPPED})
 """These say nothing about this backend."""
 
 

@@ -60,6 +60,10 @@ _EXCUSED = (
         "the reference, PyTorch's cross entropy in bfloat16 on the CPU, is 5 % from the float64 result, Liger's 0.4 %",
     ),
     (
+        r"test_cross_entropy\.py::.*(label_smoothing|other_params)",
+        "the reference, PyTorch's smoothed cross entropy on the CPU, is outside the tolerance of float64; Liger's is inside",
+    ),
+    (
         r"test_flash_fwd_dropout",
         "counts elements of memory that nobody wrote: with new memory zeroed the share of dropped ones is 0.203 of 0.2",
     ),

@@ -26,6 +26,7 @@ import torch
 from benchmarks.triton_cpu import as_cuda
 from benchmarks.triton_cpu.events import Event, Kind, Outcome, append, read
 from benchmarks.triton_cpu.recorder import Recorder, cut_autotuners, outcome_of, short
+from kernelsmith.faults import CheckedLaunchError
 
 # Rounding of the compared type, with room for sums in another order; float32 results may hold float16 products.
 _TOLERANCE = {torch.float16: 2e-2, torch.bfloat16: 5e-2, torch.float32: 5e-3, torch.float64: 1e-6}
@@ -86,6 +87,23 @@ def _compiled(file: Path, output: Path, results: Path) -> None:
         append(results, Event(Kind.END, file.name, outcome_of(error), short(error), round(time.monotonic() - start, 3)))
 
 
+def _checked(file: Path, report: Path) -> None:
+    """In a fork: the same as a checked build; the first fault it reports, if any."""
+    os.environ["KERNELSMITH_CPU_CHECKED"] = "1"
+    try:
+        run(file)
+    except CheckedLaunchError as error:
+        report.write_text(short(error))
+
+
+def _crashed(file: Path, trouble: str, time_limit_s: int) -> tuple[Outcome, str]:
+    """What a crash means: the kernel's own fault if a checked build, which cannot crash by it, reports one."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "fault"
+        _forked(_checked, (file, report), time_limit_s)
+        return (Outcome.OWN_FAULT, report.read_text()) if report.exists() else (Outcome.CRASH, trouble)
+
+
 def _interpreted(file: Path, output: Path) -> None:
     """In a fork: the same by Triton's interpreter."""
     try:
@@ -116,8 +134,10 @@ def compile_all(files: list[Path], results: Path, time_limit_s: int) -> None:
         start = time.monotonic()
         trouble = _forked(_compiled, (file, results.with_name(f"{file.stem}.pt"), results), time_limit_s)
         if trouble:
-            outcome = Outcome.TIME_OUT if trouble.startswith("not finished") else Outcome.CRASH
-            append(results, Event(Kind.END, file.name, outcome, trouble, round(time.monotonic() - start, 3)))
+            outcome, message = Outcome.TIME_OUT, trouble
+            if not trouble.startswith("not finished"):
+                outcome, message = _crashed(file, trouble, time_limit_s)
+            append(results, Event(Kind.END, file.name, outcome, message, round(time.monotonic() - start, 3)))
 
 
 def interpret_all(files: list[Path], results: Path, time_limit_s: int) -> None:
