@@ -13,7 +13,8 @@ TABLES = {
     "tutorials": "Triton's tutorials",
     "inductor": "PyTorch's OpInfo samples through TorchInductor",
     "libraries": "kernels of well-known libraries",
-    "speed": "speed against PyTorch and Triton's interpreter",
+    "speed": "speed against PyTorch",
+    "interpreter": "speed against Triton's interpreter",
     "compile": "compile time, cached start, launch overhead",
     "checked": "verdicts and cost of checked builds",
 }
@@ -32,7 +33,7 @@ def main(arguments: list[str]) -> int:
         return run(arguments[0], arguments[1:])
     if arguments == ["all"]:
         return max(run(table, []) for table in TABLES if table not in NEEDS_SOURCES)
-    lines = [f"  {name:10} {what}" for name, what in TABLES.items()]
+    lines = [f"  {name:12} {what}" for name, what in TABLES.items()]
     print("\n".join([str(__doc__), *lines]), file=sys.stderr)
     return 0 if arguments in (["--help"], ["-h"]) else 2
 

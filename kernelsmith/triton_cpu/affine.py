@@ -12,7 +12,7 @@ from dataclasses import replace
 from kernelsmith.triton_cpu.ir import Element, Op, Type
 from kernelsmith.triton_cpu.loop import Loop, element_address
 from kernelsmith.triton_cpu.names import literal
-from kernelsmith.triton_cpu.reps import ZERO, Linear, Offsets, Prefix, Rep, Uniform
+from kernelsmith.triton_cpu.reps import ZERO, Digit, Linear, Offsets, Prefix, Rep, Uniform
 
 _I32 = Type(Element.I32)
 _FLIPPED = {
@@ -85,6 +85,14 @@ def combine(loop: Loop, op_name: str, kind: Type, a: Rep, b: Rep) -> Rep | None:
     first, second = (rep if isinstance(rep, Linear) else Linear(rep.code, 0) for rep in (a, b))
     stride = stride_sum(kind, first.stride, operator, second.stride)
     return _linear(loop, kind, wrapped(kind, first.base, operator, second.base), stride)
+
+
+def integer_sum(loop: Loop, kind: Type, a: Rep, b: Rep) -> Rep:
+    """a + b, in lanes if it has to be."""
+    rep = combine(loop, "arith.addi", kind, a, b)
+    if rep is not None:
+        return rep
+    return loop.vector(kind, f"{loop.as_vector(a, kind)} + {loop.as_vector(b, kind)}")
 
 
 def _linear(loop: Loop, kind: Type, base: str, stride: int | str) -> Rep:
@@ -219,38 +227,59 @@ def flatten(loop: Loop, index: tuple[Rep, ...], shape: tuple[int, ...]) -> Rep:
     """Row-major position of an element."""
     total: Rep = ZERO
     step = 1
-    for at, size in zip(reversed(index), reversed(shape), strict=True):
-        if size > 1:
-            scaled = at if step == 1 else _or_vector(loop, "arith.muli", at, Uniform(str(step)))
-            total = scaled if total == ZERO else _or_vector(loop, "arith.addi", scaled, total)
+    pairs = [(at, size) for at, size in zip(reversed(index), reversed(shape), strict=True) if size > 1]
+    digits = _whole_run(loop, pairs)
+    if digits:
+        total, step = Linear("0", 1), loop.extent
+    for at, size in pairs[digits:]:
+        scaled = at if step == 1 else _or_vector(loop, "arith.muli", at, Uniform(str(step)))
+        total = scaled if total == ZERO else _or_vector(loop, "arith.addi", scaled, total)
         step *= size
     return total
 
 
-def unflatten(loop: Loop, flat: Rep, shape: tuple[int, ...], run: int) -> tuple[Rep, ...]:
-    """Index of the element at a row-major position; a linear `flat` covers `run` positions from a multiple of `run`."""
+def _whole_run(loop: Loop, pairs: list[tuple[Rep, int]]) -> int:
+    """How many of the last dimensions (given last first) hold the digits of x, all of them and no more; else 0."""
+    step = 1
+    for number, (at, size) in enumerate(pairs):
+        if at != Digit(step, size):
+            return 0
+        step *= size
+        if step == loop.extent:
+            return number + 1
+    return 0
+
+
+def unflatten(loop: Loop, flat: Rep, shape: tuple[int, ...]) -> tuple[Rep, ...]:
+    """Index of the element at a row-major position; a linear one runs from a multiple of the loop's extent."""
     index: list[Rep] = []
     step = 1
     count = math.prod(shape)
-    linear_used = False
     for size in reversed(shape):
-        if size == 1:
-            index.append(ZERO)
-        elif isinstance(flat, Linear) and not (
-            flat.stride == 1 and ((step > 1 and linear_used) or step * size % run == 0)
-        ):
-            return unflatten(loop, loop.position(_I32, loop.as_vector(flat, _I32), "flat"), shape, run)
-        elif isinstance(flat, Linear):
-            part = loop.scalar(_I32, _digit(flat.base, step, size, count))
-            index.append(Uniform(part) if linear_used else Linear(part, 1))
-            linear_used = True
-        elif isinstance(flat, Uniform):
-            index.append(Uniform(loop.scalar(_I32, _digit(flat.code, step, size, count))))
-        else:
-            digit = _digit(loop.as_vector(flat, _I32), step, size, count)
-            index.append(flat if step * size == count == size else loop.position(_I32, digit))
+        digit = _digit_of(loop, flat, (step, size, count)) if size > 1 else ZERO
+        if digit is None:
+            return unflatten(loop, loop.position(_I32, loop.as_vector(flat, _I32), "flat"), shape)
+        index.append(digit)
         step *= size
     return tuple(reversed(index))
+
+
+def _digit_of(loop: Loop, flat: Rep, place: tuple[int, int, int]) -> Rep | None:
+    """`flat / step % size` below `count`; None where a linear position has to be taken lane by lane."""
+    step, size, count = place
+    run = loop.extent
+    if isinstance(flat, Uniform):
+        return Uniform(loop.scalar(_I32, _digit(flat.code, step, size, count)))
+    if not isinstance(flat, Linear):
+        digit = _digit(loop.as_vector(flat, _I32), step, size, count)
+        return flat if step * size == count == size else loop.position(_I32, digit)
+    if flat.stride != 1:
+        return None
+    if step % run == 0:
+        return Uniform(loop.scalar(_I32, _digit(flat.base, step, size, count)))
+    if step == 1 and size % run == 0:
+        return Linear(loop.scalar(_I32, _digit(flat.base, step, size, count)), 1)
+    return Digit(step, size) if run % (step * size) == 0 else None
 
 
 def _digit(flat: str, step: int, size: int, count: int) -> str:

@@ -8,11 +8,13 @@ larger tensor repeats.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kernelsmith.triton_cpu.ir import Block, Function, Op, Region, Value, walk
+from kernelsmith.triton_cpu.simplify import FLIP
 
 # Costs count vector instructions, roughly; an array costs a store and a load per use, and a loop.
 _COST = {
@@ -60,6 +62,7 @@ ARRAY_OPERANDS: dict[str, tuple[int, ...] | None] = {
     "tt.histogram": (0,),
     "tt.map_elementwise": None,
 }
+_LAZY_READERS = ("tt.gather", FLIP)
 
 
 def is_pair(op: Op) -> bool:
@@ -73,12 +76,22 @@ def is_lazy(op: Op) -> bool:
     """True for tensor operations that are emitted where they are used."""
     if not op.results or not op.result.type.shape:
         return False
-    return is_pair(op) or op.name in _LAZY or op.name.startswith(("arith.", "math.")) or op.name == "tt.gather"
+    return is_pair(op) or op.name in _LAZY or op.name.startswith(("arith.", "math.")) or op.name in _LAZY_READERS
 
 
 def _keeps_index(op: Op) -> bool:
     """Whether every element of the result depends on the operands' elements at its own index only."""
     return op.name.startswith(("arith.", "math.")) or op.name in _KEEPS_INDEX
+
+
+def array_operands(op: Op, lanes: int) -> tuple[int, ...]:
+    """Positions of the operands that must be arrays. Neighbours within one vector change places in registers."""
+    if op.name == FLIP:
+        shape = op.result.type.shape
+        within = 2 * math.prod(shape[op.integer("axis") + 1 :]) <= lanes and op.result.type.count % lanes == 0
+        return () if within else (0,)
+    positions = ARRAY_OPERANDS.get(op.name, ())
+    return tuple(range(len(op.operands))) if positions is None else positions
 
 
 def own_cost(op: Op) -> int:
@@ -98,6 +111,7 @@ class Uses:
     """Facts about one function, filled by `analyse`.
 
     Attributes:
+        lanes: elements of a vector.
         definitions: the operation that made a value; block arguments have none.
         position: place of each operation in its block.
         last_root: position, in the block that defines a value, of the last root that needs it; absent if none does.
@@ -107,6 +121,7 @@ class Uses:
         data: values that depend on memory or on another root.
     """
 
+    lanes: int
     definitions: dict[Value, Op] = field(default_factory=dict)
     position: dict[Op, int] = field(default_factory=dict)
     last_root: dict[Value, int] = field(default_factory=dict)
@@ -217,13 +232,13 @@ def _keep(block: Block, uses: Uses, elsewhere: set[Value]) -> None:
             if kept and mine:
                 first = min(mine)
                 mine = {first._replace(loop=number) if moved else first}
-            positions = ARRAY_OPERANDS.get(op.name, ()) if op.name == "tt.gather" else ()
+            positions = array_operands(op, uses.lanes)
             for at, value in enumerate(op.operands):
                 # A kept value reads its operands once, in its own loop, but no earlier than its first root.
                 roots.setdefault(value, set()).update(mine)
                 if grows and not kept:
                     widened.add(value)
-                if positions and at in positions:
+                if at in positions:
                     uses.arrays.add(value)
             continue
         nested = bool(op.regions) and op.name not in ("tt.reduce", "tt.scan")
@@ -232,11 +247,7 @@ def _keep(block: Block, uses: Uses, elsewhere: set[Value]) -> None:
             reads |= elsewhere
         for value in reads:
             roots.setdefault(value, set()).add(_Root(number, nested, number))
-        if op.name in ARRAY_OPERANDS:
-            positions = ARRAY_OPERANDS[op.name]
-            for at, value in enumerate(op.operands):
-                if positions is None or at in positions:
-                    uses.arrays.add(value)
+        uses.arrays.update(op.operands[at] for at in array_operands(op, uses.lanes))
     for value, found in roots.items():
         if value not in uses.last_root:
             uses.last_root[value] = max((root.position for root in found), default=-1)

@@ -1,7 +1,8 @@
 """Atomic operations, and what else orders memory between program instances: barriers and volatile loads.
 
-A tensor's elements are done one by one, in order, so that indices may repeat. Triton's memory semantics are C++'s
-memory orders by name; its scopes all become the same one, since threads and processes see one coherent memory. An
+A tensor's elements are done one by one, in order, so that indices may repeat; but a row of neighbours, whose old values
+nobody reads, is updated 16 bytes at a time where the processor can exchange as many. Triton's memory semantics are
+C++'s memory orders by name; its scopes all become the same one, since threads and processes see one coherent memory. An
 operation without an instruction of its own is a compare-and-swap loop on an integer of the element's size.
 """
 
@@ -11,12 +12,12 @@ from collections.abc import Callable
 
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct
 from kernelsmith.triton_cpu.evaluate import evaluate, materialise
-from kernelsmith.triton_cpu.ir import Element, Op
+from kernelsmith.triton_cpu.ir import Element, Op, Value
 from kernelsmith.triton_cpu.loop import Loop
 from kernelsmith.triton_cpu.memory import write_array
 from kernelsmith.triton_cpu.names import scalar_type
-from kernelsmith.triton_cpu.nest import emit_nest
-from kernelsmith.triton_cpu.reps import Uniform, uniform_code
+from kernelsmith.triton_cpu.nest import emit_nest, vector_dimension
+from kernelsmith.triton_cpu.reps import Linear, Uniform, uniform_code
 from kernelsmith.triton_cpu.scope import Scope
 
 _ORDERS = {"relaxed": "RELAXED", "acquire": "ACQUIRE", "release": "RELEASE", "acq_rel": "ACQ_REL"}
@@ -33,6 +34,15 @@ _UPDATES = {
     "min": "ks_smaller(old, value)",
     "umax": "ks_larger(old, value)",
     "umin": "ks_smaller(old, value)",
+}
+_ROW_UPDATES = {
+    "fadd": "({} + {})",
+    "add": "({} + {})",
+    "and": "({} & {})",
+    "or": "({} | {})",
+    "xor": "({} ^ {})",
+    "max": "ks_larger({}, {})",
+    "min": "ks_smaller({}, {})",
 }
 _BUILTINS = {"add": "fetch_add", "and": "fetch_and", "or": "fetch_or", "xor": "fetch_xor"} | dict.fromkeys(
     ("exch", "xchg"), "exchange_n"
@@ -57,6 +67,9 @@ def emit_atomic_rmw(scope: Scope, op: Op) -> None:
     word = op.words[0] if op.words else ""
     if word not in _UPDATES or kind.pointer:
         raise UnsupportedConstruct(f"tt.atomic_rmw {word}", "no such atomic operation", op.location)
+    if word in _ROW_UPDATES and not scope.uses.users.get(op.result) and _along_a_row(scope, op.operands[0]):
+        _row_by_row(scope, op, _ROW_UPDATES[word])
+        return
     bits, order = _bits(element), _order(op)
     result = scalar_type(kind.with_shape(()))
 
@@ -72,6 +85,39 @@ def emit_atomic_rmw(scope: Scope, op: Op) -> None:
         return _from_bits(f"ks_atomic<__ATOMIC_{order}, {bits}>({pointer}, {update})", element, result)
 
     _lane_by_lane(scope, op, old, mask_at=2)
+
+
+def _along_a_row(scope: Scope, pointer: Value) -> bool:
+    """True if a row of pointers, of whole vectors, is one element after the other and may be updated together."""
+    shape, size = pointer.type.shape, pointer.type.element.bytes
+    dimension = vector_dimension(shape, scope.isa.lanes)
+    if dimension is None or scope.checks or not scope.isa.swaps_16_bytes or size * scope.isa.lanes % 16:
+        return False
+    index = tuple(Linear("0", 1) if n == dimension else Uniform(f"i{n}") for n in range(len(shape)))
+    probes = (Loop(scope, shape, index, full=full, x="0") for full in (True, False))
+    reps = [evaluate(probe, pointer, index) for probe in probes]
+    return all(isinstance(rep, Linear) and rep.stride == 1 for rep in reps)
+
+
+def _row_by_row(scope: Scope, op: Op, update: str) -> None:
+    kind = op.result.type
+    name, size = kind.element.value, kind.element.bytes
+
+    def body(loop: Loop) -> None:
+        mask = evaluate(loop, op.operands[2], loop.index) if len(op.operands) > 2 else Uniform("true")
+        pointer = evaluate(loop, op.operands[0], loop.index)
+        if not isinstance(pointer, Linear):
+            raise TypeError("a row of neighbours is linear in every copy of the loop")
+        value = loop.as_vector(evaluate(loop, op.operands[1], loop.index), kind)
+        new = update.format(f"ks_load_{name}(from)", value)
+        new = f"ks_round_{name}({new})" if kind.element.is_half else new
+        chosen = "" if mask == Uniform("true") else f"{loop.as_vector(mask, kind.with_element(Element.I1))}, "
+        step = f"[&](const char *from, char *to) {{ ks_store_{name}(to, {new}); }}"
+        loop.body.append(f"ks_update<u{8 * size}>({loop.address(pointer, size)}, {chosen}{step});")
+
+    for load in scope.uses.loads_below(op.operands, set(scope.arrays)):
+        materialise(scope, load.result)
+    emit_nest(scope, kind.shape, body, grouped=False)
 
 
 def emit_atomic_cas(scope: Scope, op: Op) -> None:

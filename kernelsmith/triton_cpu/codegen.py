@@ -24,6 +24,7 @@ from kernelsmith.triton_cpu.isa import Isa
 from kernelsmith.triton_cpu.names import scalar_type
 from kernelsmith.triton_cpu.parse import parse
 from kernelsmith.triton_cpu.scope import Scope
+from kernelsmith.triton_cpu.simplify import simplify
 from kernelsmith.triton_cpu.sites import Sites, Watch
 
 _RECURSION = 20_000
@@ -34,7 +35,7 @@ extern "C" void kernelsmith_run(long lo, long hi, const int *grid, const unsigne
     program((i32)(p % width), (i32)(p / width % height), (i32)(p / (width * height)),
             grid[0], grid[1], grid[2], args, scratch);
   }}
-}}
+{drain}}}
 """
 _NUMBER = "(u64)program_x + (u64)programs_x * ((u64)program_y + (u64)programs_y * (u64)program_z)"
 _PROGRAM = (
@@ -84,7 +85,7 @@ def generate(ttir: str, *, fp_fusion: bool = True, checked: bool = False, isa: I
         TtirError: the text is malformed.
         UnsupportedConstruct: it uses something that this backend does not compile.
     """
-    module = decompose(parse(ttir))
+    module = simplify(decompose(parse(ttir)))
     with _deep_recursion():
         try:
             return _generate(module, isa, checked)
@@ -101,11 +102,12 @@ def _generate(module: Module, isa: Isa, checked: bool) -> GeneratedKernel:
     for number, argument in enumerate(kernel.arguments):
         _unpack(scope, argument, number)
     emit_function(scope, kernel)
-    head, run, context = [_PROGRAM], _RUN.format(stop=""), f"((KsContext *)args[{len(kernel.arguments)}])"
+    head, stop, context = [_PROGRAM], "", f"((KsContext *)args[{len(kernel.arguments)}])"
     if scope.monitor is not None:
         head.append(f"  KsCheck check({context}, {_NUMBER});")
         head += [f"  {line}" for line in scope.monitor.views()]
-        run = _RUN.format(stop=f"\n    if ({context}->stop) return;")
+        stop = f"\n    if ({context}->stop) return;"
+    run = _RUN.format(stop=stop, drain="  ks_drain();\n" if scope.streams else "")
     body = "\n".join([*head, *scope.lines, "}"])
     headers = ["prelude.h", *(["dot.h"] if scope.multiplies else [])]
     headers += ["checked_abi.h", "checked.h"] if scope.monitor is not None else []

@@ -222,7 +222,7 @@ _CASTS = {"tt.bitcast", "tt.fp_to_fp", "arith.bitcast", "arith.index_cast"} | {
 
 def _convert(code: str, source: Type, target: Type, vector: bool) -> str:
     if vector:
-        return f"__builtin_convertvector({code}, {vector_type(target)})"
+        return f"ks_convert<{vector_type(target)}>({code})"
     return f"({scalar_type(target)})({code})"
 
 

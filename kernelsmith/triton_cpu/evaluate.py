@@ -12,13 +12,23 @@ from collections.abc import Callable
 from kernelsmith.triton_cpu import affine
 from kernelsmith.triton_cpu.analysis import ELEMENTWISE
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct, reason_for
-from kernelsmith.triton_cpu.ir import Dense, Element, Op, Region, Type, Value
+from kernelsmith.triton_cpu.ir import Element, Op, Region, Type, Value
 from kernelsmith.triton_cpu.loop import Index, Loop, Varies
-from kernelsmith.triton_cpu.memory import addresses, at_addresses, load_lanes, read_array, write_array
-from kernelsmith.triton_cpu.names import array_element, literal
+from kernelsmith.triton_cpu.memory import (
+    addresses,
+    at_addresses,
+    load_lanes,
+    read_array,
+    read_constant,
+    read_other_vector,
+    swapped_lanes,
+    write_array,
+)
+from kernelsmith.triton_cpu.names import array_element
 from kernelsmith.triton_cpu.nest import emit_nest
-from kernelsmith.triton_cpu.reps import ZERO, Linear, Rep, Uniform
+from kernelsmith.triton_cpu.reps import ZERO, Digit, Linear, Rep, Uniform
 from kernelsmith.triton_cpu.scope import Scope
+from kernelsmith.triton_cpu.simplify import FLIP
 
 _I32 = Type(Element.I32)
 _DIVISIONS = ("arith.divsi", "arith.remsi", "arith.divui", "arith.remui")
@@ -75,11 +85,9 @@ def _materialise_transposed(scope: Scope, op: Op, value: Value, name: str) -> bo
 
     Column by column, every element would be a load of its own.
     """
-    shape = value.type.shape
-    lanes = scope.isa.lanes
-    if len(shape) != 2 or any(size % lanes for size in shape) or array_element(value.type).bytes not in (2, 4):
+    if not _may_turn(scope, value.type):
         return False
-    rows, columns = shape
+    shape = rows, columns = value.type.shape
     if op.name == "tt.trans":
         source = materialise(scope, op.operands[0])
     elif op.name == "tt.load" and _contiguous_down(scope, op.operands[0]):
@@ -95,6 +103,12 @@ def _materialise_transposed(scope: Scope, op: Op, value: Value, name: str) -> bo
     bits = 8 * array_element(value.type).bytes
     scope.write(f"ks_transpose<vu{bits}, {columns}, {rows}>({source}, {name});")
     return True
+
+
+def _may_turn(scope: Scope, kind: Type) -> bool:
+    """Whether there is a transposition in registers for arrays of this type."""
+    whole = len(kind.shape) == 2 and all(size % scope.isa.lanes == 0 for size in kind.shape)
+    return whole and not kind.pointer and array_element(kind).bytes in (2, 4)
 
 
 def _contiguous_down(scope: Scope, pointer: Value) -> bool:
@@ -132,14 +146,7 @@ def _shifted(loop: Loop, value: Value, index: Index) -> Rep:
     rep = evaluate(loop, initial, index)
     if value.type.pointer:
         return affine.advance(loop, rep, Uniform(offset), value.type, Type(Element.I64))
-    return _integer_sum(loop, value.type, rep, Uniform(offset))
-
-
-def _integer_sum(loop: Loop, kind: Type, a: Rep, b: Rep) -> Rep:
-    rep = affine.combine(loop, "arith.addi", kind, a, b)
-    if rep is not None:
-        return rep
-    return loop.vector(kind, f"{loop.as_vector(a, kind)} + {loop.as_vector(b, kind)}")
+    return affine.integer_sum(loop, value.type, rep, Uniform(offset))
 
 
 def by_definition(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
@@ -237,25 +244,8 @@ def apply_region(loop: Loop, region: Region, arguments: list[Rep]) -> list[Rep]:
 # ---- operations with a rule of their own ----
 
 
-def _constant(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
-    dense = op.attributes["value"]
-    if not isinstance(dense, Dense):
-        raise UnsupportedConstruct(op.name, "a constant without elements", op.location)
-    if len(dense.bits) == 1:
-        code = literal(dense.bits[0], value.type.element)
-        if not value.type.is_integer:
-            return Uniform(loop.scalar(value.type.with_shape(()), code, "c"))
-        return Uniform(code if code.isalnum() else f"({code})")
-    element = array_element(value.type)
-    table = loop.scope.fresh(value.name)
-    entries = ", ".join(str(bits) if element.is_half else literal(bits, element) for bits in dense.bits)
-    storage = "u8" if element is Element.I1 else "u16" if element.is_half else element.value
-    loop.scope.write(f"alignas(64) static const {storage} {table}[{len(dense.bits)}] = {{{entries}}};")
-    return read_array(loop, f"((char *){table})", value.type, index)
-
-
 def _make_range(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
-    return _integer_sum(loop, _I32, index[0], Uniform(str(op.integer("start"))))
+    return affine.integer_sum(loop, _I32, index[0], Uniform(str(op.integer("start"))))
 
 
 def _splat(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
@@ -282,7 +272,21 @@ def transposed(op: Op, index: Index) -> Index:
 
 
 def _transpose(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    if _should_turn(loop, op, value, index):
+        materialise(loop.scope, value)
+        return evaluate(loop, value, index)
     return evaluate(loop, op.operands[0], transposed(op, index))
+
+
+def _should_turn(loop: Loop, op: Op, value: Value, index: Index) -> bool:
+    """Whether a matrix that the loop would read down its columns is better transposed first, in registers."""
+    scope, source = loop.scope, op.operands[0]
+    if not _may_turn(scope, value.type) or loop.past is not None or index[1] != Linear("0", 1):
+        return False
+    if source in scope.arrays or source in scope.uses.arrays:
+        return True
+    load = scope.definition(source)
+    return load is not None and load.name == "tt.load" and not _contiguous_down(scope, load.operands[0])
 
 
 def _reshape(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
@@ -292,8 +296,23 @@ def _reshape(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
         rest = iter(long)
         return evaluate(loop, source, tuple(next(rest) if size > 1 else ZERO for size in source.type.shape))
     flat = affine.flatten(loop, index, value.type.shape)
-    run = next((size for at, size in zip(index, value.type.shape, strict=True) if isinstance(at, Linear)), 1)
-    return evaluate(loop, source, affine.unflatten(loop, flat, source.type.shape, run))
+    return evaluate(loop, source, affine.unflatten(loop, flat, source.type.shape))
+
+
+def _flip(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    """The other of two neighbours along an axis (see `simplify`)."""
+    source, axis = op.operands[0], op.integer("axis")
+    at = index[axis]
+    other: Rep
+    if isinstance(at, Digit) and 2 * at.step <= loop.scope.isa.lanes:
+        return swapped_lanes(loop, evaluate(loop, source, index), source.type, at.step)
+    if isinstance(at, Digit) and affine.flatten(loop, index, source.type.shape) == Linear("0", 1):
+        return read_other_vector(loop, materialise(loop.scope, source), source.type, at.step)
+    if isinstance(at, Uniform):
+        other = Uniform(loop.opposite(at.code))
+    else:
+        other = loop.position(_I32, f"1 - {loop.as_vector(at, _I32)}")
+    return evaluate(loop, source, (*index[:axis], other, *index[axis + 1 :]))
 
 
 def _join(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
@@ -381,7 +400,7 @@ def _poison(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
 
 
 _SPECIAL: dict[str, Callable[[Loop, Op, Value, Index], Rep]] = {
-    "arith.constant": _constant,
+    "arith.constant": read_constant,
     "tt.make_range": _make_range,
     "tt.splat": _splat,
     "tt.unsplat": lambda loop, op, value, index: evaluate(
@@ -391,6 +410,7 @@ _SPECIAL: dict[str, Callable[[Loop, Op, Value, Index], Rep]] = {
     "tt.broadcast": _broadcast,
     "tt.trans": _transpose,
     "tt.reshape": _reshape,
+    FLIP: _flip,
     "tt.join": _join,
     "tt.split": _split,
     "tt.gather": _gather,

@@ -31,6 +31,11 @@ class Isa:
     vnni: bool
     flags: tuple[str, ...]
 
+    @property
+    def swaps_16_bytes(self) -> bool:
+        """Whether memory can be compared and exchanged 16 bytes at a time (cmpxchg16b, older than AVX2)."""
+        return self.avx2
+
 
 AVX512 = Isa("avx512", 16, True, True, True, False, False, ("-march=x86-64-v4",))
 AVX2 = Isa("avx2", 8, False, True, True, False, False, ("-march=x86-64-v3",))

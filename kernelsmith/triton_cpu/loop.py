@@ -8,11 +8,12 @@ before the x loop.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from kernelsmith.triton_cpu.ir import Element, Type, Value
 from kernelsmith.triton_cpu.names import scalar_type, vector_type
-from kernelsmith.triton_cpu.reps import Linear, Offsets, Prefix, Rep, Uniform, Vector
+from kernelsmith.triton_cpu.reps import Digit, Linear, Offsets, Prefix, Rep, Uniform, Vector
 
 if TYPE_CHECKING:
     from kernelsmith.triton_cpu.scope import Scope
@@ -40,10 +41,12 @@ class Loop:
         positions: the vectors of indices in `body` by their code.
         pre_end: lines between finding the masks' reach and the x loop.
         endings: what `fused` values are beyond that reach.
+        reads_arrays: whether the body takes vectors from the kernel's own arrays.
     """
 
     def __init__(self, scope: Scope, shape: tuple[int, ...], index: Index, *, full: bool, x: str | None) -> None:
-        self.extent = next((size for at, size in zip(index, shape, strict=True) if isinstance(at, Linear)), 1)
+        walked = (size for at, size in zip(index, shape, strict=True) if isinstance(at, Linear | Digit))
+        self.extent = math.prod(walked)
         self.scope = scope
         self.shape = shape
         self.index = index
@@ -57,6 +60,8 @@ class Loop:
         self.last: str | None = None
         self.past: dict[str, None] | None = None
         self.endings: dict[Value, str] = {}
+        self.reads_arrays = False
+        self._opposites: dict[str, str] = {}
         self.pre_end: list[str] = []
         self.named: dict[tuple[Type, str], str] = {}
         self.same_for_all_x: dict[tuple[Value, Index], Rep] = {}
@@ -99,6 +104,13 @@ class Loop:
             self.pre.append(f"{qualified} {known} = {code};")
         return known
 
+    def opposite(self, index: str) -> str:
+        """The other index along a dimension of size 2; its opposite is this one by name, so that both stay known."""
+        if index not in self._opposites:
+            other = self.scalar(Type(Element.I32), f"1 - {index}", "other")
+            self._opposites.update({index: other, other: index})
+        return self._opposites[index]
+
     def count(self, code: str) -> str:
         """Name an i64 that is the same for all x."""
         return self.scalar(Type(Element.I64), code, "count")
@@ -135,6 +147,9 @@ class Loop:
             start = f"({wide.value})({self._at_x(rep, wide)})"
             ramp = f"ks_ramp({start}, {stride})"
             return ramp if wide is kind.element else f"__builtin_convertvector({ramp}, {target})"
+        if isinstance(rep, Digit):
+            digits = f"ks_digit({self.x}, {rep.step}, {rep.size})"
+            return digits if kind.element is Element.I32 else f"ks_convert<{target}>({digits})"
         if isinstance(rep, Prefix):
             return f"ks_first({rep.count} - {self.x})"
         if isinstance(rep, Uniform):

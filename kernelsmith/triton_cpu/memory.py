@@ -7,10 +7,12 @@ Masked-off lanes are never touched.
 from __future__ import annotations
 
 from kernelsmith.triton_cpu import affine
-from kernelsmith.triton_cpu.ir import Element, Type, Value
+from kernelsmith.triton_cpu.errors import UnsupportedConstruct
+from kernelsmith.triton_cpu.ir import Dense, Element, Op, Type, Value
 from kernelsmith.triton_cpu.loop import Index, Loop, Varies, element_address
-from kernelsmith.triton_cpu.names import array_element, stored, vector_type
+from kernelsmith.triton_cpu.names import array_element, literal, stored, vector_type
 from kernelsmith.triton_cpu.reps import Linear, Offsets, Prefix, Rep, Uniform, Vector
+from kernelsmith.triton_cpu.streaming import far_condition
 
 _TRUE = Uniform("true")
 _ADDRESS = Type(Element.I64)
@@ -50,6 +52,7 @@ def read_array(loop: Loop, array: str, kind: Type, index: Index) -> Rep:
             raise Varies
         loop.past[reach] = None
         return Uniform(rest)
+    loop.reads_arrays = True
     if isinstance(flat, Linear) and flat.stride == 1:
         address = loop.address(Linear(element_address(array, element.bytes, flat.base), 1), element.bytes)
         rep = loop.vector(Type(element), f"ks_load_{element.value}({address})", "r")
@@ -61,6 +64,39 @@ def read_array(loop: Loop, array: str, kind: Type, index: Index) -> Rep:
             Type(element), f"ks_gather_{element.value}({array}, {loop.as_vector(flat, Type(Element.I32))})", "r"
         )
     return at_addresses(loop, rep.code) if kind.pointer else rep
+
+
+def read_constant(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
+    """arith.constant: a literal, or a table if its elements differ."""
+    dense = op.attributes["value"]
+    if not isinstance(dense, Dense):
+        raise UnsupportedConstruct(op.name, "a constant without elements", op.location)
+    if len(dense.bits) == 1:
+        code = literal(dense.bits[0], value.type.element)
+        if not value.type.is_integer:
+            return Uniform(loop.scalar(value.type.with_shape(()), code, "c"))
+        return Uniform(code if code.isalnum() else f"({code})")
+    element = array_element(value.type)
+    table = loop.scope.fresh(value.name)
+    entries = ", ".join(str(bits) if element.is_half else literal(bits, element) for bits in dense.bits)
+    storage = "u8" if element is Element.I1 else "u16" if element.is_half else element.value
+    loop.scope.write(f"alignas(64) static const {storage} {table}[{len(dense.bits)}] = {{{entries}}};")
+    return read_array(loop, f"((char *){table})", value.type, index)
+
+
+def read_other_vector(loop: Loop, array: str, kind: Type, step: int) -> Rep:
+    """Of a loop over all of an array, the elements whose positions differ from x in one bit, of a vector or more."""
+    loop.reads_arrays = True
+    element = array_element(kind)
+    address = f"{array} + {element.bytes} * ({loop.x} ^ {step})"
+    return loop.vector(kind, f"ks_load_{element.value}({address})", "r")
+
+
+def swapped_lanes(loop: Loop, rep: Rep, kind: Type, step: int) -> Rep:
+    """Every lane's value at the lane whose number differs in one bit."""
+    if isinstance(rep, Uniform):
+        return rep
+    return loop.vector(kind, f"ks_swap({loop.as_vector(rep, kind)}, {step})", "r")
 
 
 def write_array(loop: Loop, array: str, kind: Type, index: Index, rep: Rep) -> None:
@@ -136,8 +172,8 @@ def place_of(loop: Loop, pointer: Rep, kind: Type) -> tuple[str, str]:
     raise TypeError("a pointer has one of the three pointer forms")
 
 
-def store_lanes(loop: Loop, kind: Type, pointer: Rep, rep: Rep, mask: Rep) -> None:
-    """tt.store at one index."""
+def store_lanes(loop: Loop, kind: Type, pointer: Rep, rep: Rep, mask: Rep, *, streams: bool = False) -> None:
+    """tt.store at one index; with `streams`, past the caches where that pays."""
     element = stored(kind.element).value
     if isinstance(pointer, Uniform) and isinstance(mask, Uniform) and isinstance(rep, Uniform):
         guard = "" if mask == _TRUE else f"if ({mask.code}) "
@@ -148,11 +184,13 @@ def store_lanes(loop: Loop, kind: Type, pointer: Rep, rep: Rep, mask: Rep) -> No
     contiguous = isinstance(pointer, Linear) and pointer.stride == 1
     if isinstance(mask, Uniform):
         guard = "" if mask == _TRUE else f"if ({mask.code}) "
-        call = (
-            f"ks_store_{element}({place}, {data});"
-            if contiguous
-            else f"ks_scatter_{element}({place}, {lanes}, {data});"
-        )
+        far = far_condition(loop, pointer, kind.element.bytes) if streams and isinstance(pointer, Linear) else None
+        if contiguous and far is not None:
+            call = f"ks_stream_{element}({place}, {data}, {far});"
+        elif contiguous:
+            call = f"ks_store_{element}({place}, {data});"
+        else:
+            call = f"ks_scatter_{element}({place}, {lanes}, {data});"
         loop.body.append(guard + call)
         return
     if isinstance(mask, Prefix):

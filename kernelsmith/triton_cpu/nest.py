@@ -7,6 +7,7 @@ alike, so that a reduction needs one look at it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from kernelsmith.triton_cpu.loop import Loop, Varies
 from kernelsmith.triton_cpu.memory import write_array
 from kernelsmith.triton_cpu.names import scalar_type
-from kernelsmith.triton_cpu.reps import Linear, Rep, Uniform
+from kernelsmith.triton_cpu.reps import Digit, Linear, Rep, Uniform
 from kernelsmith.triton_cpu.scope import Scope
 
 Body = Callable[[Loop], None]
@@ -69,6 +70,32 @@ def vector_dimension(shape: tuple[int, ...], lanes: int) -> int | None:
     return long[-1] if long and shape[long[-1]] % lanes == 0 else None
 
 
+def _walked(shape: tuple[int, ...], lanes: int, *, grouped: bool) -> tuple[int, ...]:
+    """The dimensions to walk in vectors: one, or with `grouped` several if the last is shorter than a vector."""
+    dimension = vector_dimension(shape, lanes)
+    if dimension is not None:
+        return (dimension,)
+    long = [number for number, size in enumerate(shape) if size > 1]
+    if not grouped or not long or shape[long[-1]] >= lanes:
+        return ()
+    for first in range(len(long) - 1, -1, -1):
+        if math.prod(shape[n] for n in long[first:]) % lanes == 0:
+            return tuple(long[first:])
+    return ()
+
+
+def _index_of(shape: tuple[int, ...], walked: tuple[int, ...], variables: list[str]) -> tuple[Rep, ...]:
+    """One variable per dimension, but for those that are walked in vectors, which share x."""
+    index: list[Rep] = [Uniform(variable) for variable in variables]
+    step = 1
+    for number in reversed(walked):
+        index[number] = Digit(step, shape[number])
+        step *= shape[number]
+    if len(walked) == 1:
+        index[walked[0]] = Linear("0", 1)
+    return tuple(index)
+
+
 def emit_nest(
     scope: Scope,
     shape: tuple[int, ...],
@@ -76,22 +103,21 @@ def emit_nest(
     *,
     row: Row = _PLAIN,
     vectors: bool = True,
+    grouped: bool = True,
     along: int | None = None,
 ) -> None:
     """Emit loops over `shape`.
 
-    Without `vectors`, elements go one by one; `along` picks another dimension to walk in vectors, which whole vectors
-    must fill.
+    Without `vectors`, elements go one by one; without `grouped`, or with a `row`, a vector stays within one dimension.
+    `along` picks another dimension to walk in vectors, which whole vectors must fill.
     """
-    dimension = vector_dimension(shape, scope.isa.lanes) if vectors and along is None else along
-    inner = dimension if dimension is not None else max((n for n, size in enumerate(shape) if size > 1), default=None)
+    walked = _walked(shape, scope.isa.lanes, grouped=grouped and row is _PLAIN) if vectors else ()
+    walked = walked if along is None else (along,)
+    inner = walked or tuple(n for n, size in enumerate(shape) if size > 1)[-1:]
     variables = [scope.fresh("i") if size > 1 else "0" for size in shape]
-    index: list[Rep] = [Uniform(variable) for variable in variables]
-    x = None
-    if dimension is not None:
-        x = variables[dimension]
-        index[dimension] = Linear("0", 1)
-    main = Loop(scope, shape, tuple(index), full=dimension is not None, x=x)
+    x = variables[inner[-1]] if walked else None
+    index = _index_of(shape, walked, variables)
+    main = Loop(scope, shape, index, full=bool(walked), x=x)
     if row.before is not None:
         row.before(main)
     body(main)
@@ -99,22 +125,22 @@ def emit_nest(
     if tail is not None:
         body(tail)
     end = scope.fresh("end")
-    size = shape[inner] if inner is not None else 1
+    size = math.prod(shape[number] for number in inner)
     past = _try_ending(main, row.ending, f"({size} - {end})") if x is not None and row.ending is not None else None
     _keep_fused(scope, main, tail, past, end)
-    closing = Loop(scope, shape, tuple(index), full=False, x=None)
+    closing = Loop(scope, shape, index, full=False, x=None)
     if row.after is not None:
         row.after(closing)
     with scope.nested():
-        outer = [n for n, extent in enumerate(shape) if extent > 1 and n != inner]
+        outer = [n for n, extent in enumerate(shape) if extent > 1 and n not in inner]
         for number in outer:
             name = variables[number]
             scope.open(f"for (i32 {name} = 0; {name} < {shape[number]}; ++{name}) {{")
         scope.write(*main.head)
-        if inner is None:
+        if not inner:
             scope.write(*main.body)
         elif x is None:
-            name = variables[inner]
+            name = variables[inner[-1]]
             _inner_loop(scope, f"for (i32 {name} = 0; {name} < {size}; ++{name}) {{", main)
         else:
             scope.write(*main.pre)

@@ -1,8 +1,8 @@
-"""tt.reduce and tt.scan.
+"""tt.reduce.
 
 Well-known combiners accumulate in vectors inside the loop that computes their operand. Any other combiner (argmax,
 Welford) works on arrays: lanes first, then the lanes among themselves, which is right for the associative and
-commutative functions that tl.reduce asks for. A scan is sequential along its axis.
+commutative functions that tl.reduce asks for.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def emit_reduce(scope: Scope, op: Op) -> None:
         _reduce_columns(scope, op, axis, combiner)
 
 
-def _home(scope: Scope, value: Value) -> str:
+def result_home(scope: Scope, value: Value) -> str:
     """Declare where a result lives: a variable, or an array."""
     if value.type.shape:
         name = scope.array(value.type, value.name)
@@ -111,7 +111,9 @@ def _reduce_rows(scope: Scope, op: Op, axis: int, combiner: Combiner) -> None:
     """Along the dimension that loops walk in vectors: accumulate in registers, fold once per row."""
     operand, kind = op.operands[0], op.operands[0].type
     vectors = vector_dimension(kind.shape, scope.isa.lanes) is not None
-    home = _home(scope, op.result)
+    if not vectors and kind.count > scope.isa.lanes:
+        materialise(scope, operand)  # whole vectors can be computed, though not reduced
+    home = result_home(scope, op.result)
     scalar = Type(kind.element)
     total = scope.fresh("acc")
     fast = combiner.fast if vectors else None
@@ -197,7 +199,7 @@ def _all_nan(loop: Loop, operand: Value, axis: int, folded: str, extreme: str) -
 def _reduce_columns(scope: Scope, op: Op, axis: int, combiner: Combiner) -> None:
     """Along any other dimension: an array of accumulators, row after row."""
     operand, kind = op.operands[0], op.operands[0].type
-    home = _home(scope, op.result)
+    home = result_home(scope, op.result)
 
     def start(loop: Loop) -> None:
         write_array(loop, home, op.result.type, loop.index, Uniform(combiner.identity))
@@ -209,7 +211,7 @@ def _reduce_columns(scope: Scope, op: Op, axis: int, combiner: Combiner) -> None
         write_array(loop, home, op.result.type, index, _combine_one(loop, combiner.op, kind, total, rep))
 
     emit_nest(scope, op.result.type.shape, start)
-    emit_nest(scope, kind.shape, body)
+    emit_nest(scope, kind.shape, body, grouped=False)
 
 
 def _combine_one(loop: Loop, op: Op, kind: Type, total: Rep, item: Rep) -> Rep:
@@ -225,7 +227,7 @@ def _combine_one(loop: Loop, op: Op, kind: Type, total: Rep, item: Rep) -> Rep:
 def _reduce_arrays(scope: Scope, op: Op, axis: int, *, along_lanes: bool) -> None:
     """Any combiner, on materialised operands."""
     arrays = [materialise(scope, operand) for operand in op.operands]
-    homes = [_home(scope, value) for value in op.results]
+    homes = [result_home(scope, value) for value in op.results]
     shape = op.operands[0].type.shape
     size = shape[axis]
     outer = _drop_axis(shape, axis)
@@ -313,32 +315,3 @@ def _vector_totals(loop: Loop, op: Op, lanes: int, items: Callable[[Loop, Rep], 
     loop.body += [f"  {line}" for line in [*step.body, *lines]]
     loop.body.append("}")
     return totals
-
-
-def emit_scan(scope: Scope, op: Op) -> None:
-    """Inclusive scan: sequential along the axis, in vectors across it where that is possible."""
-    axis, reverse = op.integer("axis"), bool(op.integer("reverse"))
-    arrays = [materialise(scope, operand) for operand in op.operands]
-    homes = [_home(scope, value) for value in op.results]
-    shape = op.operands[0].type.shape
-    size = shape[axis]
-    for first in (True, False):
-        step = scope.fresh("k")
-        start, end = (0, 1) if first else (1, size)
-        scope.open(f"for (i32 {step} = {start}; {step} < {end}; ++{step}) {{")
-        here, previous = scope.fresh("here"), scope.fresh("previous")
-        scope.write(f"const i32 {here} = {f'{size - 1} - {step}' if reverse else step};")
-        scope.write(f"const i32 {previous} = {here} {'+' if reverse else '-'} 1;")
-
-        def body(loop: Loop, here: str = here, previous: str = previous, first: bool = first) -> None:
-            index = (*loop.index[:axis], Uniform(here), *loop.index[axis:])
-            before = (*loop.index[:axis], Uniform(previous), *loop.index[axis:])
-            items = [read_array(loop, a, v.type, index) for a, v in zip(arrays, op.operands, strict=True)]
-            if not first:
-                totals = [read_array(loop, h, v.type, before) for h, v in zip(homes, op.results, strict=True)]
-                items = apply_region(loop, op.regions[0], [*totals, *items])
-            for value, home, item in zip(op.results, homes, items, strict=True):
-                write_array(loop, home, value.type, index, item)
-
-        emit_nest(scope, _drop_axis(shape, axis), body)
-        scope.close()

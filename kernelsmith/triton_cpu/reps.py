@@ -25,6 +25,14 @@ class Linear:
 
 
 @dataclass(frozen=True)
+class Digit:
+    """The index `x / step % size`: of a dimension too short to be walked in vectors alone (see `nest`)."""
+
+    step: int
+    size: int
+
+
+@dataclass(frozen=True)
 class Prefix:
     """A predicate that holds exactly for x < `count` (an i64 expression)."""
 
@@ -51,7 +59,7 @@ class Offsets:
     in_bytes: bool = False
 
 
-Rep = Uniform | Linear | Prefix | Vector | Offsets
+Rep = Uniform | Linear | Digit | Prefix | Vector | Offsets
 ZERO = Uniform("0")
 
 

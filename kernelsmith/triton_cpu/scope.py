@@ -36,6 +36,7 @@ class Scope:
         monitor: set as well where a kernel has assertions only.
         coarse: for some of those, a variable that says whether what they accumulate holds no value near a denormal.
         multiplies: there is a matrix product.
+        streams: whether some store may pass the caches by.
     """
 
     def __init__(self, module: Module, isa: Isa) -> None:
@@ -43,7 +44,7 @@ class Scope:
         self.isa = isa
         self.checks: Checks | None = None
         self.monitor: Checks | None = None
-        self.uses = Uses()
+        self.uses = Uses(isa.lanes)
         self.writer = Writer()
         self.lines: list[str] = []
         self.depth = 1
@@ -55,6 +56,7 @@ class Scope:
         self.in_place: dict[Op, str] = {}
         self.coarse: dict[Op, str] = {}
         self.multiplies = False
+        self.streams = False
         self.calls: list[Function] = []
         self.waits = False
         self.stack_bytes = 0

@@ -30,9 +30,11 @@ from kernelsmith.triton_cpu.memory import store_lanes, write_array
 from kernelsmith.triton_cpu.messages import emit_print
 from kernelsmith.triton_cpu.names import array_element
 from kernelsmith.triton_cpu.nest import emit_nest
-from kernelsmith.triton_cpu.reduce import emit_reduce, emit_scan
+from kernelsmith.triton_cpu.reduce import emit_reduce
 from kernelsmith.triton_cpu.reps import ZERO, Linear, Uniform, uniform_code
+from kernelsmith.triton_cpu.scan import emit_scan
 from kernelsmith.triton_cpu.scope import Scope
+from kernelsmith.triton_cpu.streaming import may_stream
 
 TERMINATORS = {"scf.yield", "scf.condition", "tt.return", "tt.map_elementwise.return", "cf.br", "cf.cond_br"}
 _BARRIERS = ("gpu.barrier", "ttg.barrier", "nvvm.barrier0")
@@ -210,6 +212,7 @@ def _extent(scope: Scope, pointer: Value) -> str | None:
 
 def _store(scope: Scope, op: Op) -> None:
     pointer, stored = op.operands[0], op.operands[1]
+    streams = may_stream(scope, op)
 
     def body(loop: Loop) -> None:
         mask = evaluate(loop, op.operands[2], loop.index) if len(op.operands) > 2 else Uniform("true")
@@ -218,7 +221,7 @@ def _store(scope: Scope, op: Op) -> None:
         if scope.checks is not None:
             scope.checks.store(loop, op, place, data, mask)
         else:
-            store_lanes(loop, stored.type, place, data, mask)
+            store_lanes(loop, stored.type, place, data, mask, streams=streams)
 
     if scope.checked:
         scope.write("++check.serial;")

@@ -3,7 +3,7 @@
 //@ ks_widen_f8
 // M mantissa bits, exponent bias B; codes above INFINITE (itself, if it is no infinity: MAX + 1) and NAN_CODE are NaN.
 template <int M, int B, u32 INFINITE, u32 NAN_CODE> KS_INLINE vf32 ks_widen_f8(vi8 x) {
-  vu32 code = __builtin_convertvector((vu8)x, vu32), size = code & 0x7f;
+  vu32 code = ks_convert<vu32>((vu8)x), size = code & 0x7f;
   vf32 normal = (vf32)((size << (23 - M)) + ((127 - B) << 23));
   vf32 tiny = __builtin_convertvector((vi32)size, vf32) * ks_f32_of((u32)(128 - B - M) << 23);
   vf32 y = size < (1u << M) ? tiny : normal;
@@ -24,7 +24,7 @@ template <int M, int B, u32 CEILING, u32 NAN_CODE> KS_INLINE vi8 ks_narrow_f8(vf
   code = code > CEILING ? ks_splat<vu32>(CEILING) : code;
   code = size > 0x7f800000u ? ks_splat<vu32>(NAN_CODE) : code;
   code |= NAN_CODE == 0x80 ? (code != 0 ? sign : vu32{}) : sign;
-  return __builtin_convertvector((vi32)code, vi8);
+  return ks_convert<vi8>((vi32)code);
 }
 
 //@ ks_truncate
@@ -55,6 +55,11 @@ KS_INLINE vf32 ks_toward_zero(vf64 x) { vf32 y; KS_EACH_LANE y[l] = ks_toward_ze
 template <class R, class S, class F> KS_INLINE R ks_whole(F x) {
   constexpr int bits = 8 * sizeof(S);
   constexpr S top = (S)-1 < 0 ? (S)((1ul << (bits - 1)) - 1) : (S)-1, bottom = (S)-1 < 0 ? (S)(1ul << (bits - 1)) : 0;
+  if constexpr (bits <= 16 && sizeof(x[0]) == 4) {  // the limits are float32 numbers
+    const F least = F{} + (f32)bottom, most = F{} + (f32)top;
+    const F known = x == x ? x : F{}, floored = known > least ? known : least;
+    return ks_convert<R>(floored < most ? floored : most);
+  }
   const F low = F{} + (decltype(x[0] + 0))bottom, high = F{} + 2 * (decltype(x[0] + 0))((top >> 1) + 1);
   const vi32 under = ks_mask(x < low), over = ks_mask(x >= high);
   R r = __builtin_convertvector(ks_select(ks_mask(x >= low) & ~over, x, F{}), R);

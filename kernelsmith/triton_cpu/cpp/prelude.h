@@ -5,6 +5,7 @@
 // bf16 travel as float32 and are rounded after every operation. Scalars and vectors share function names.
 
 #define KS_INLINE static inline __attribute__((always_inline))
+#define KS_FAR_BYTES (12 << 20)  // about what one program's output may take of a shared cache and still be found there
 #define KS_EACH_LANE _Pragma("GCC unroll 1") for (int l = 0; l < KS_W; ++l)
 
 typedef signed char i8;
@@ -67,9 +68,38 @@ KS_INLINE vi64 ks_ramp(i64 start, i64 stride) {
   return (vi64)(ks_splat<vu64>((u64)start) + ks_iota<vu64>() * ks_splat<vu64>((u64)stride));
 }
 
+// (x + lane) / step % size
+KS_INLINE vi32 ks_digit(i64 x, u32 step, u32 size) { return (vi32)(((u32)x + ks_iota<vu32>()) / step % size); }
+
+// ---- conversions of integers: g++ would do each in several pieces ----
+
+template <class To, class From> KS_INLINE To ks_convert(From x) { return __builtin_convertvector(x, To); }
+#if defined(KS_AVX512)
+#define KS_CONVERT(FROM, TO, INSTRUCTION)                                                            \
+  template <> inline __attribute__((always_inline)) TO ks_convert<TO, FROM>(FROM x) {                \
+    TO r;                                                                                            \
+    __asm__(INSTRUCTION " %1, %0" : "=v"(r) : "v"(x));                                               \
+    return r;                                                                                        \
+  }
+KS_CONVERT(vu8, vu16, "vpmovzxbw") KS_CONVERT(vu8, vu32, "vpmovzxbd") KS_CONVERT(vu16, vu32, "vpmovzxwd")
+KS_CONVERT(vi8, vi16, "vpmovsxbw") KS_CONVERT(vi8, vi32, "vpmovsxbd") KS_CONVERT(vi16, vi32, "vpmovsxwd")
+KS_CONVERT(vu32, vu16, "vpmovdw") KS_CONVERT(vu32, vu8, "vpmovdb") KS_CONVERT(vu16, vu8, "vpmovwb")
+KS_CONVERT(vi32, vi16, "vpmovdw") KS_CONVERT(vi32, vi8, "vpmovdb") KS_CONVERT(vi16, vi8, "vpmovwb")
+KS_CONVERT(vi32, vu16, "vpmovdw") KS_CONVERT(vi32, vu8, "vpmovdb")
+KS_CONVERT(vu8, vi16, "vpmovzxbw") KS_CONVERT(vu8, vi32, "vpmovzxbd") KS_CONVERT(vu16, vi32, "vpmovzxwd")
+#endif
+#define KS_CONVERT_BY_WAY_OF_I32(FROM, TO)                                                           \
+  template <> inline __attribute__((always_inline)) TO ks_convert<TO, FROM>(FROM x) {                \
+    return ks_convert<TO>(ks_convert<vi32>(x));                                                      \
+  }
+KS_CONVERT_BY_WAY_OF_I32(vf32, vi8) KS_CONVERT_BY_WAY_OF_I32(vf32, vi16)
+KS_CONVERT_BY_WAY_OF_I32(vf32, vu8) KS_CONVERT_BY_WAY_OF_I32(vf32, vu16)
+KS_CONVERT_BY_WAY_OF_I32(vi8, vf32) KS_CONVERT_BY_WAY_OF_I32(vi16, vf32)
+KS_CONVERT_BY_WAY_OF_I32(vu8, vf32) KS_CONVERT_BY_WAY_OF_I32(vu16, vf32)
+
 // ---- predicates ----
 
-template <class M> KS_INLINE vi32 ks_mask(M m) { return __builtin_convertvector(m, vi32); }
+template <class M> KS_INLINE vi32 ks_mask(M m) { return ks_convert<vi32>(m); }
 KS_INLINE vi32 ks_mask(vi32 m) { return m; }
 KS_INLINE bool ks_mask(bool m) { return m; }
 template <class T> KS_INLINE T ks_select(vi32 m, T a, T b) {
@@ -93,19 +123,19 @@ KS_INLINE f64 ks_f64_of(u64 bits) { f64 r; __builtin_memcpy(&r, &bits, 8); retur
 KS_INLINE u64 ks_bits_of(f64 x) { u64 r; __builtin_memcpy(&r, &x, 8); return r; }
 
 KS_INLINE f32 ks_widen_bf16(u16 h) { return ks_f32_of((u32)h << 16); }
-KS_INLINE vf32 ks_widen_bf16(vu16 h) { return (vf32)(__builtin_convertvector(h, vu32) << 16); }
+KS_INLINE vf32 ks_widen_bf16(vu16 h) { return (vf32)(ks_convert<vu32>(h) << 16); }
 KS_INLINE u16 ks_narrow_bf16(f32 x) {
   u32 b = ks_bits_of(x);
   return x != x ? (u16)((b >> 16) | 0x40) : (u16)((b + 0x7fff + ((b >> 16) & 1)) >> 16);
 }
 // A value of type bf16 has been rounded already.
 KS_INLINE u16 ks_upper_half(f32 x) { return (u16)(ks_bits_of(x) >> 16); }
-KS_INLINE vu16 ks_upper_half(vf32 x) { return __builtin_convertvector((vu32)x >> 16, vu16); }
+KS_INLINE vu16 ks_upper_half(vf32 x) { return ks_convert<vu16>((vu32)x >> 16); }
 KS_INLINE vu16 ks_narrow_bf16(vf32 x) {
   vu32 b = (vu32)x;
   vu32 rounded = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
   vu32 nan = (b >> 16) | 0x40;
-  return __builtin_convertvector((x != x) ? nan : rounded, vu16);
+  return ks_convert<vu16>((x != x) ? nan : rounded);
 }
 
 // IEEE binary16 by integer arithmetic, for levels without the conversion instructions.
@@ -155,16 +185,47 @@ KS_INLINE vf32 ks_to_odd(vf64 x) { vf32 r; KS_EACH_LANE r[l] = ks_to_odd(x[l]); 
 // ---- memory: contiguous, masked, gathered; one set per element type ----
 
 #define KS_SAME(x) (x)
-KS_INLINE vi32 ks_widen_i1(vu8 b) { return ks_mask(b != 0); }
+KS_INLINE vi32 ks_widen_i1(vu8 b) { return ks_convert<vi32>((vi8)(b != 0)); }
 KS_INLINE bool ks_widen_i1(u8 b) { return b != 0; }
-KS_INLINE vu8 ks_narrow_i1(vi32 m) { return __builtin_convertvector(m & 1, vu8); }
+KS_INLINE vu8 ks_narrow_i1(vi32 m) { return (vu8)ks_convert<vi8>(m & 1); }
 KS_INLINE u8 ks_narrow_i1(bool m) { return m; }
+
+// A row of whole cache lines, of an output (total rows like it) that no cache holds until somebody reads it.
+KS_INLINE bool ks_far(const char *p, i64 bytes, f64 total) {
+  return bytes > 0 && (((u64)p | (u64)bytes) & 63) == 0 && (f64)bytes * total >= KS_FAR_BYTES;
+}
+#if defined(__x86_64__)
+template <class V> KS_INLINE void ks_past_the_caches(char *p, V x) {
+  constexpr int size = sizeof(V) < 4 * KS_W ? sizeof(V) : 4 * KS_W;
+  typedef f32 part __attribute__((vector_size(size)));
+  union { V whole; part parts[sizeof(V) / size]; } u = {x};
+#pragma GCC unroll 2
+  for (int n = 0; n < (int)(sizeof(V) / size); ++n) {
+    part *q = (part *)(p + n * size);
+    if constexpr (size < 16) *(V *)p = x;
+#if defined(__AVX__)
+    else __asm__("vmovntps %1, %0" : "=m"(*q) : "v"(u.parts[n]));
+#else
+    else __asm__("movntps %1, %0" : "=m"(*q) : "x"(u.parts[n]));
+#endif
+  }
+}
+// Streaming stores are seen by others after this.
+KS_INLINE void ks_drain() { __asm__ volatile("sfence" ::: "memory"); }
+#else
+template <class V> KS_INLINE void ks_past_the_caches(char *p, V x) { __builtin_memcpy(p, &x, sizeof x); }
+KS_INLINE void ks_drain() {}
+#endif
 
 #define KS_MEMORY(NAME, STORED, SCALAR, VECTOR, WIDEN, NARROW)                                              \
   KS_INLINE SCALAR ks_get_##NAME(const char *p) { return WIDEN(*(const a##STORED *)p); }                    \
   KS_INLINE void ks_put_##NAME(char *p, SCALAR x) { *(a##STORED *)p = NARROW(x); }                          \
   KS_INLINE VECTOR ks_load_##NAME(const char *p) { return WIDEN((v##STORED)*(const w##STORED *)p); }        \
   KS_INLINE void ks_store_##NAME(char *p, VECTOR x) { *(w##STORED *)p = NARROW(x); }                        \
+  KS_INLINE void ks_stream_##NAME(char *p, VECTOR x, bool far) {                                            \
+    v##STORED r = NARROW(x);                                                                                \
+    if (far) ks_past_the_caches(p, r); else *(w##STORED *)p = r;                                            \
+  }                                                                                                         \
   KS_INLINE VECTOR ks_strided_##NAME(const char *p, i64 s) {                                                \
     v##STORED r;                                                                                            \
     KS_EACH_LANE r[l] = ((const a##STORED *)p)[s * l];                                                          \
@@ -320,10 +381,26 @@ KS_INLINE vi32 ks_madd(vi32 a, vi32 b, vi32 c) { return (vi32)((vu32)a * (vu32)b
 
 // ---- horizontal reductions: halve until one lane is left ----
 
+template <class V> KS_INLINE V ks_swap(V a, int n) {
+  decltype(a < a) at;
+  for (int l = 0; l < KS_W; ++l) at[l] = l ^ n;
+  return ks_shuffle(a, at);
+}
+// What the lane `distance` before this one holds (behind it, for a negative one); the lane's own where there is none.
+template <class V> KS_INLINE V ks_earlier(V a, int distance) {
+  decltype(a < a) at;
+  for (int l = 0; l < KS_W; ++l) at[l] = (u32)(l - distance) < KS_W ? l - distance : l;
+  return ks_shuffle(a, at);
+}
+KS_INLINE vi32 ks_has_earlier(int distance) {
+  vi32 r;
+  for (int l = 0; l < KS_W; ++l) r[l] = (u32)(l - distance) < KS_W ? -1 : 0;
+  return r;
+}
 #define KS_FOLD(NAME, EXPR)                                                          \
   template <class S, class V> KS_INLINE S ks_fold_##NAME(V a) {                      \
     _Pragma("GCC unroll 8") for (int n = KS_W / 2; n; n /= 2) {                      \
-      V b = ks_shuffle(a, ks_iota<decltype(a < a)>() ^ (__typeof__((a < a)[0]))n); \
+      V b = ks_swap(a, n);                                                           \
       a = EXPR;                                                                      \
     }                                                                                \
     return (S)a[0];                                                                  \
@@ -350,6 +427,36 @@ template <int ORDER, int FAILURE, class Bits> KS_INLINE Bits ks_swap_if(char *p,
   __atomic_compare_exchange_n((Bits *)p, &expected, wanted, false, ORDER, FAILURE);
   return expected;
 }
+
+// KS_W neighbours at p become what `next` makes of them: 16 bytes at a time, or one by one where p is not aligned or some
+// are masked off. Bits is the integer of an element's size.
+#if defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16)
+template <class Bits, class Next> KS_INLINE void ks_update(char *p, vi32 mask, Next next) {
+  alignas(64) Bits old[KS_W], now[KS_W];
+  for (int l = 0; l < KS_W; ++l) {
+    if (!mask[l]) continue;
+    Bits *q = (Bits *)p + l;
+    old[l] = __atomic_load_n(q, __ATOMIC_RELAXED);
+    do next((const char *)old, (char *)now);
+    while (!__atomic_compare_exchange_n(q, &old[l], now[l], false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+  }
+}
+template <class Bits, class Next> KS_INLINE void ks_update(char *p, Next next) {
+  typedef __int128 part __attribute__((may_alias));
+  if ((u64)p & 15) return ks_update<Bits>(p, ks_splat<vi32>(-1), next);
+  alignas(64) char old[sizeof(Bits) * KS_W], now[sizeof(Bits) * KS_W];
+  __builtin_memcpy(old, p, sizeof old);
+  next((const char *)old, (char *)now);
+  for (u64 n = 0; n < sizeof old; n += 16) {
+    for (;;) {
+      part expected = *(part *)(old + n), found = __sync_val_compare_and_swap((part *)(p + n), expected, *(part *)(now + n));
+      if (found == expected) break;
+      *(part *)(old + n) = found;
+      next((const char *)old, (char *)now);
+    }
+  }
+}
+#endif
 
 // The pool's: called now and then by a program instance that waits for another one.
 extern "C" __attribute__((weak)) void kernelsmith_stalled();
