@@ -169,7 +169,7 @@ def _unpack(scope: Scope, argument: Value, number: int) -> None:
         scope.write(f"char *const {name} = (char *){slot};")
     elif element.is_half:
         scope.write(f"const f32 {name} = ks_widen_{element.value}((u16){slot});")
-    elif element.is_float:
+    elif element.is_float and not element.is_f8:
         scope.write(f"const {element.value} {name} = ks_{element.value}_of((u{element.bits}){slot});")
     elif element is Element.I1:
         scope.write(f"const bool {name} = ({slot} & 1) != 0;")

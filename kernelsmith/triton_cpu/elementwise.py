@@ -206,13 +206,16 @@ class Writer:
         if source.is_f8:
             code = self.resize_float(code, source, Element.F32, vector)
             source = Element.F32
-        wide = f"{'i' if signed else 'u'}{max(target.bits, 16)}"
-        whole = self._on_lanes(f"ks_whole<v{wide}, {wide}>", code, vector_type(Type(source)), vector)
+        sign = "i" if signed else "u"
+        lanes = "vi32" if target.bits < 32 else f"v{sign}{target.bits}"
+        function = f"ks_whole<{lanes}, {sign}{max(target.bits, 16)}>"
+        whole = self._on_lanes(function, code, vector_type(Type(source)), vector)
         if target is Element.I1:
             return f"ks_mask({whole} != 0)"
         if not vector:
             return f"({target.value}){whole}"
-        return f"__builtin_convertvector({whole}, vi8)" if target is Element.I8 else f"(v{target.value}){whole}"
+        kind = f"v{target.value}"
+        return f"({kind}){whole}" if target.bits >= 32 else f"__builtin_convertvector({whole}, {kind})"
 
 
 _CASTS = {"tt.bitcast", "tt.fp_to_fp", "arith.bitcast", "arith.index_cast"} | {

@@ -23,6 +23,8 @@ from pathlib import Path
 
 from kernelsmith.errors import UsageError
 from kernelsmith.triton_cpu import build, pool
+from kernelsmith.triton_cpu.formats import encode_f8
+from kernelsmith.triton_cpu.ir import Element
 from kernelsmith.triton_cpu.isa import Isa, host_isa
 from kernelsmith.triton_cpu.sites import Watch
 
@@ -35,6 +37,8 @@ def pack_slot(kind: str, value: int | float) -> bytes:
     """One argument as 8 bytes. `kind` is its type (`*f32`, `i32`, `f32`, ...); integers wrap."""
     if kind == "bf16":
         return _bf16_bits(float(value)).to_bytes(8, "little")
+    if kind.startswith("f8"):
+        return encode_f8(float(value), Element(kind)).to_bytes(8, "little")
     code = _FLOAT_CODES.get(kind)
     if code is None:
         bits = int(kind[1:]) if kind[:1] == "i" and kind[1:].isdecimal() else 64

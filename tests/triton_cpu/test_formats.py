@@ -189,6 +189,17 @@ def test_8_bit_floats_are_reduced_and_sorted_by_value() -> None:
     assert torch.equal(ordered.float(), x.float().sort().values)
 
 
+@triton.jit
+def store_argument(out, value: tl.float8e5):
+    tl.store(out, value)
+
+
+def test_an_8_bit_float_is_passed_as_a_number() -> None:
+    out = torch.empty(1, dtype=torch.float8_e5m2)
+    store_argument[(1,)](out, -1.2)
+    assert out.float().item() == -1.25
+
+
 UNSIGNED = {torch.uint8, torch.uint16, torch.uint32, torch.uint64}
 
 

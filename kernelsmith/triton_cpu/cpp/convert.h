@@ -51,7 +51,7 @@ KS_INLINE vf32 ks_toward_zero(vf64 x) { vf32 y; KS_EACH_LANE y[l] = ks_toward_ze
 
 //@ ks_whole
 // Truncation to integers with what a GPU's `cvt.rzi` gives out of range: the nearest integer there is, and for a NaN the
-// sign bit alone if either side has 64 bits, else zero (PTX ISA 8.5, "cvt"). S is the scalar of R.
+// sign bit alone if either side has 64 bits, else zero (PTX ISA 8.5, "cvt"). S is the integer, R lanes that hold it.
 template <class R, class S, class F> KS_INLINE R ks_whole(F x) {
   constexpr int bits = 8 * sizeof(S);
   constexpr S top = (S)-1 < 0 ? (S)((1ul << (bits - 1)) - 1) : (S)-1, bottom = (S)-1 < 0 ? (S)(1ul << (bits - 1)) : 0;
