@@ -215,7 +215,7 @@ class Writer:
         if not vector:
             return f"({target.value}){whole}"
         kind = f"v{target.value}"
-        return f"({kind}){whole}" if target.bits >= 32 else f"__builtin_convertvector({whole}, {kind})"
+        return f"({kind}){whole}" if target.bits >= 32 else f"ks_convert<{kind}>({whole})"
 
 
 _CASTS = {"tt.bitcast", "tt.fp_to_fp", "arith.bitcast", "arith.index_cast"} | {

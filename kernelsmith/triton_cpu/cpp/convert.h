@@ -5,7 +5,7 @@
 template <int M, int B, u32 INFINITE, u32 NAN_CODE> KS_INLINE vf32 ks_widen_f8(vi8 x) {
   vu32 code = ks_convert<vu32>((vu8)x), size = code & 0x7f;
   vf32 normal = (vf32)((size << (23 - M)) + ((127 - B) << 23));
-  vf32 tiny = __builtin_convertvector((vi32)size, vf32) * ks_f32_of((u32)(128 - B - M) << 23);
+  vf32 tiny = ks_convert<vf32>((vi32)size) * ks_f32_of((u32)(128 - B - M) << 23);
   vf32 y = size < (1u << M) ? tiny : normal;
   if (INFINITE < NAN_CODE) y = size == INFINITE ? ks_splat<vf32>(__builtin_inff()) : y;
   vi32 odd = NAN_CODE == 0x80 ? (vi32)(code == 0x80u) : INFINITE < NAN_CODE ? (vi32)(size > INFINITE) : (vi32)(size == NAN_CODE);
@@ -35,7 +35,7 @@ template <int M, int B, u32 MAX> KS_INLINE vf32 ks_truncate(vf32 x) {
   if (B < 127) {
     const f32 unit = ks_f32_of((u32)(128 - B - M) << 23), units = ks_f32_of((u32)(126 + B + M) << 23);
     vf32 small = size < ((u32)(128 - B) << 23) ? (vf32)size : vf32{};
-    vf32 whole = __builtin_convertvector(__builtin_convertvector(small * units, vi32), vf32) * unit;
+    vf32 whole = ks_convert<vf32>(ks_convert<vi32>(small * units)) * unit;
     kept = size < ((u32)(128 - B) << 23) ? (vu32)whole : kept;
   }
   kept = (size > MAX) & (size < 0x7f800000u) ? ks_splat<vu32>(MAX) : kept;
@@ -62,7 +62,7 @@ template <class R, class S, class F> KS_INLINE R ks_whole(F x) {
   }
   const F low = F{} + (decltype(x[0] + 0))bottom, high = F{} + 2 * (decltype(x[0] + 0))((top >> 1) + 1);
   const vi32 under = ks_mask(x < low), over = ks_mask(x >= high);
-  R r = __builtin_convertvector(ks_select(ks_mask(x >= low) & ~over, x, F{}), R);
+  R r = ks_convert<R>(ks_select(ks_mask(x >= low) & ~over, x, F{}));
   r = ks_select(over, ks_splat<R>(top), ks_select(under, ks_splat<R>(bottom), r));
   if (bits == 64 || sizeof(x[0]) == 8) r = ks_select(ks_mask(x != x), ks_splat<R>((S)(1ul << (bits - 1))), r);
   return r;
