@@ -26,7 +26,7 @@ import torch
 from benchmarks.triton_cpu import as_cuda
 from benchmarks.triton_cpu.events import Event, Kind, Outcome, append, read
 from benchmarks.triton_cpu.recorder import Recorder, cut_autotuners, outcome_of, short
-from kernelsmith.faults import CheckedLaunchError
+from kernelsmith.faults import CheckedLaunchError, FaultKind
 
 # Rounding of the compared type, with room for sums in another order; float32 results may hold float16 products.
 _TOLERANCE = {torch.float16: 2e-2, torch.bfloat16: 5e-2, torch.float32: 5e-3, torch.float64: 1e-6}
@@ -88,16 +88,34 @@ def _compiled(file: Path, output: Path, results: Path) -> None:
 
 
 def _checked(file: Path, report: Path) -> None:
-    """In a fork: the same as a checked build; the first fault it reports, if any."""
+    """In a fork: the same as a checked build; the first access out of bounds that it reports, if any."""
+    from triton.runtime.jit import JITFunction
+
     os.environ["KERNELSMITH_CPU_CHECKED"] = "1"
+    JITFunction.run = _within_bounds(JITFunction.run)
     try:
         run(file)
     except CheckedLaunchError as error:
         report.write_text(short(error))
 
 
+def _within_bounds(launch: Any) -> Any:
+    """A launch that passes over every fault but the one that can end a process: an access out of bounds."""
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return launch(self, *args, **kwargs)
+        except CheckedLaunchError as error:
+            outside = tuple(fault for fault in error.faults if fault.kind is FaultKind.OUT_OF_BOUNDS)
+            if outside:
+                raise CheckedLaunchError(outside) from error
+            return None
+
+    return run
+
+
 def _crashed(file: Path, trouble: str, time_limit_s: int) -> tuple[Outcome, str]:
-    """What a crash means: the kernel's own fault if a checked build, which cannot crash by it, reports one."""
+    """What a crash means: the kernel's own fault if it leaves its tensors, as a checked build then reports."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "fault"
         _forked(_checked, (file, report), time_limit_s)
