@@ -129,10 +129,11 @@ def _case(name: str, goal: float, hand_written: float | None, prepare: Any, *arg
     return Case(name, goal, hand_written, functools.partial(prepare, *arguments, **settings))
 
 
+_TILE = (128, 128, 64)
 _FP32, _BF16 = torch.float32, torch.bfloat16
 CASES = [
-    *(_case(f"matmul fp32 {n}", 1.3, 1.9, _matmul, n, _FP32, block=(64, 64, 64)) for n in (512, 1024, 2048)),
-    *(_case(f"matmul bf16 {n}", 0.85, 0.95, _matmul, n, _BF16, block=(64, 64, 64)) for n in (512, 1024, 2048)),
+    *(_case(f"matmul fp32 {n}", 1.3, 1.9, _matmul, n, _FP32, block=_TILE) for n in (512, 1024, 2048)),
+    *(_case(f"matmul bf16 {n}", 0.85, 0.95, _matmul, n, _BF16, block=_TILE) for n in (512, 1024, 2048)),
     _case("attention fp32", 1.5, 2.0, _attention, _FP32, False),
     _case("attention fp32 causal", 1.5, None, _attention, _FP32, True),
     _case("attention bf16", 0.85, None, _attention, _BF16, False),

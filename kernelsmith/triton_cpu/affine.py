@@ -141,12 +141,16 @@ def divide(loop: Loop, op_name: str, kind: Type, a: Rep, b: Rep) -> Rep | None:
 
 
 def compare(loop: Loop, op: Op, a: Rep, b: Rep) -> Rep | None:
-    """A comparison of consecutive integers with one number holds for a prefix."""
+    """A comparison of consecutive integers with one number holds for a prefix, or from some point on."""
     predicate = op.words[0]
     if isinstance(b, Linear) and isinstance(a, Uniform):
         a, b, predicate = b, a, _FLIPPED.get(predicate, predicate)
     if loop.x is None or not (isinstance(a, Linear) and isinstance(b, Uniform) and a.stride == 1):
         return None
+    if predicate in ("sge", "sgt") and loop.full:  # the lower bounds of block pointers: if of the first, then of all
+        sign = ">=" if predicate == "sge" else ">"
+        loop.require(loop.count(f"{a.base} {sign} {b.code} ? {loop.extent}l : 0l"))
+        return Uniform("true")
     if predicate not in ("slt", "sle"):
         return None
     start = "" if a.base == "0" else f" - (i64){a.base}"
@@ -200,15 +204,15 @@ def advance(loop: Loop, pointer: Rep, offset: Rep, kind: Type, offset_kind: Type
             return Linear(base, stride)
         lanes, _ = _offset_lanes(loop, offset, offset_kind)
         ramp = f"ks_ramp((i64){pointer.stride} * {loop.x}, (i64){pointer.stride})"
-        wide = loop.vector(Type(Element.I64), f"{ramp} + __builtin_convertvector({lanes}, vi64)", "offset")
+        wide = loop.vector(Type(Element.I64), f"{ramp} + ks_convert<vi64>({lanes})", "offset")
         return Offsets(pointer.base, wide.code, wide=True)
     if not isinstance(pointer, Offsets):
         raise TypeError("a pointer has one of the three pointer forms")
     if isinstance(offset, Uniform):
         return replace(pointer, base=_pointer(loop, element_address(pointer.base, size, offset.code)))
     lanes, _ = _offset_lanes(loop, offset, offset_kind)
-    step = f"__builtin_convertvector({lanes}, vi64)" + (f" * {size}" if pointer.in_bytes else "")
-    total = f"__builtin_convertvector({pointer.lanes}, vi64) + {step}"
+    step = f"ks_convert<vi64>({lanes})" + (f" * {size}" if pointer.in_bytes else "")
+    total = f"ks_convert<vi64>({pointer.lanes}) + {step}"
     return replace(pointer, lanes=loop.vector(Type(Element.I64), total, "offset").code, wide=True)
 
 
@@ -220,7 +224,7 @@ def _offset_lanes(loop: Loop, offset: Rep, kind: Type) -> tuple[str, bool]:
     lanes = loop.as_vector(offset, kind)
     if kind.element is Element.I64:
         return lanes, True
-    return (lanes if kind.element is Element.I32 else f"__builtin_convertvector({lanes}, vi32)"), False
+    return (lanes if kind.element is Element.I32 else f"ks_convert<vi32>({lanes})"), False
 
 
 def flatten(loop: Loop, index: tuple[Rep, ...], shape: tuple[int, ...]) -> Rep:

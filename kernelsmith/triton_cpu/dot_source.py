@@ -100,9 +100,7 @@ def _converted(loop: Loop, rep: Rep, source: Type, target: Type) -> Rep:
     if source.is_float:
         code = writer.resize_float(code, source.element, target.element, vector)
     elif source.element is not target.element:
-        code = (
-            f"__builtin_convertvector({code}, {vector_type(target)})" if vector else f"({target.element.value}){code}"
-        )
+        code = f"ks_convert<{vector_type(target)}>({code})" if vector else f"({target.element.value}){code}"
     return loop.vector(target, code) if vector else Uniform(code)
 
 

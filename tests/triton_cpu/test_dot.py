@@ -9,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernelsmith.triton_cpu.codegen import generate
 from kernelsmith.triton_cpu.dot_plan import blocking, scheme
 from kernelsmith.triton_cpu.ir import Element
 from kernelsmith.triton_cpu.isa import AVX2, AVX512, BASELINE, Isa, host_isa
@@ -210,3 +211,22 @@ def test_blocks_fill_registers_and_no_more() -> None:
             assert rows % block.rows == 0 and columns % block.panel == 0
             assert block.rows * block.vectors <= registers // 2
     assert blocking(AVX512, scheme(AVX512, Element.F32, Element.F32, Element.F32, 32, 64), 64, 64).rows == 8
+
+
+@triton.jit
+def from_descriptors(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, shape=[M, K], strides=[K, 1], block_shape=[BM, BK])
+    right = tl.make_tensor_descriptor(b, shape=[K, N], strides=[N, 1], block_shape=[BK, BN])
+    i, j = tl.program_id(0) * BM, tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(left.load([i, k]), right.load([k, j]), acc)
+    at = (i + tl.arange(0, BM))[:, None] * N + (j + tl.arange(0, BN))[None, :]
+    tl.store(c + at, acc, mask=((i + tl.arange(0, BM)) < M)[:, None] & ((j + tl.arange(0, BN)) < N)[None, :])
+
+
+def test_tensor_descriptors_are_read_in_place() -> None:
+    a, b, c = torch.randn(50, 64), torch.randn(64, 80), torch.empty(50, 80)
+    compiled = from_descriptors[(2, 3)](a, b, c, 50, 80, 64, BM=32, BN=32, BK=32)
+    close(c, a @ b, rtol=1e-4, atol=1e-4)
+    assert generate(compiled.asm["ttir"], isa=host_isa()).source.count("const char *tile") == 2

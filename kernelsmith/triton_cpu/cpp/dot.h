@@ -140,7 +140,7 @@ template <class E, int PER, int L, class F> KS_INLINE void ks_zip(const char *ro
     W units = W{};
 #pragma GCC unroll 4
     for (int j = 0; j < PER; ++j)
-      units |= __builtin_convertvector(ks_get<typename ks_many<E, L>::type>(rows + j * stride), W) << (8 * (int)sizeof(E) * j);
+      units |= ks_convert<W>(ks_get<typename ks_many<E, L>::type>(rows + j * stride)) << (8 * (int)sizeof(E) * j);
     ks_put(to, units);
   }
 }

@@ -103,7 +103,7 @@ template <class M> KS_INLINE vi32 ks_mask(M m) { return ks_convert<vi32>(m); }
 KS_INLINE vi32 ks_mask(vi32 m) { return m; }
 KS_INLINE bool ks_mask(bool m) { return m; }
 template <class T> KS_INLINE T ks_select(vi32 m, T a, T b) {
-  return __builtin_convertvector(m, decltype(a < b)) ? a : b;
+  return ks_convert<decltype(a < b)>(m) ? a : b;
 }
 KS_INLINE vf32 ks_select(vi32 m, vf32 a, vf32 b) { return m ? a : b; }
 KS_INLINE vi32 ks_select(vi32 m, vi32 a, vi32 b) { return m ? a : b; }
