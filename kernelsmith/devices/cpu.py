@@ -9,15 +9,18 @@ from __future__ import annotations
 import mmap
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import torch
 
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.faults import CheckedLaunchError, Fault, Schedule
 from kernelsmith.plan import Kernel
 from kernelsmith.triton_cpu import launch, pool
 from kernelsmith.triton_cpu.build import CompilerMissingError
 from kernelsmith.triton_cpu.launch import Grid
+from kernelsmith.triton_cpu.monitor import Memory, Segment, run_checked
 
 _NOTHING = """module {
   tt.func public @wake(%nothing: !tt.ptr<i32>) {
@@ -27,15 +30,60 @@ _NOTHING = """module {
 """
 
 
+@dataclass(frozen=True)
+class CheckedKernel:
+    """A checked build with its monitor."""
+
+    kernel: launch.Kernel
+
+    def run(
+        self,
+        grid: Grid,
+        slots: Sequence[int | float],
+        segments: Sequence[Segment | None],
+        memory: Memory,
+        *,
+        tables: Sequence[Segment],
+        schedule: Schedule,
+        seed: int,
+    ) -> tuple[Fault, ...]:
+        """Launch it and say what was wrong; see `monitor.run_checked`."""
+        return run_checked(self.kernel, grid, slots, segments, memory, tables=tables, schedule=schedule, seed=seed)
+
+
+@dataclass(frozen=True)
+class AssertingKernel:
+    """A plain build of a kernel that asserts; a call raises CheckedLaunchError where an assertion fails."""
+
+    kernel: launch.Kernel
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return self.kernel.arguments
+
+    def bind(self, grid: Grid, slots: Sequence[int | float]) -> Callable[[], object]:
+        """As `launch.Kernel.bind`."""
+        return partial(self._launch, grid, slots)
+
+    def bind_each(self, grid: Grid, slots: Sequence[int | float]) -> None:
+        """Single program instances cannot be run."""
+
+    def _launch(self, grid: Grid, slots: Sequence[int | float]) -> None:
+        if faults := run_checked(self.kernel, grid, slots, [None] * len(slots), Memory(assume_written=True)):
+            raise CheckedLaunchError(faults)
+
+
 class CpuDevice:
     """Every core that this process may run on, as one Triton device."""
 
-    def compile(self, kernel: Kernel) -> launch.Kernel:
+    def compile(self, kernel: Kernel) -> launch.Kernel | AssertingKernel:
         """Raises ValueError that names the construct or the line, or the compiler's own error."""
-        try:
-            return launch.compile_ttir(kernel.ttir, fp_fusion=kernel.options.get("enable_fp_fusion") is not False)
-        except CompilerMissingError as error:
-            raise InfrastructureError(error.message, error.hint) from error
+        compiled = self._compiled(kernel, checked=False)
+        return compiled if compiled.watch is None else AssertingKernel(compiled)
+
+    def compile_checked(self, kernel: Kernel) -> CheckedKernel:
+        """The same kernel as a build that finds faults as it runs."""
+        return CheckedKernel(self._compiled(kernel, checked=True))
 
     def reserve(self, nbytes: int) -> torch.Tensor:
         """Fresh pages as flat uint8; raises MemoryError."""
@@ -54,6 +102,13 @@ class CpuDevice:
         for step in steps:
             step()
         return time.perf_counter_ns() - begin
+
+    def _compiled(self, kernel: Kernel, *, checked: bool) -> launch.Kernel:
+        fused = kernel.options.get("enable_fp_fusion") is not False
+        try:
+            return launch.compile_ttir(kernel.ttir, fp_fusion=fused, checked=checked)
+        except CompilerMissingError as error:
+            raise InfrastructureError(error.message, error.hint) from error
 
     @cached_property
     def _wake(self) -> Callable[[], object]:

@@ -152,6 +152,11 @@ def _parameter_count(ttir: str) -> int:
     return len(_PARAMETER.findall(_parameters(ttir)))
 
 
+def parameter_names(ttir: str) -> tuple[str, ...]:
+    """Names of the parameters that reach the device, as the kernel's author wrote them where the TTIR tells."""
+    return tuple(found[1:-1].strip() for found in _PARAMETER.findall(_parameters(ttir)))
+
+
 def _parameter_types(ttir: str) -> tuple[str, ...]:
     """Types as TTIR spells them, for functions whose parameters Triton has rewritten."""
     return tuple(re.findall(r"%[\w.$-]+\s*:\s*(!?[\w.]+(?:<[^>{]*>+)?)", _parameters(ttir)))

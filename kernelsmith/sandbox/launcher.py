@@ -8,17 +8,23 @@ says is a verdict. Invariant: every request gets one reply; a plan's fault is a 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from kernelsmith.errors import InfrastructureError, KernelsmithError
+from kernelsmith.faults import CheckedLaunchError
 from kernelsmith.model import Outcome
 from kernelsmith.plan import Kernel, LaunchPlan
+from kernelsmith.sandbox.examine import Examination
 from kernelsmith.sandbox.memory import Arena
 from kernelsmith.sandbox.messages import (
+    MAX_FAULTS,
     Broken,
+    Examine,
+    Examined,
     Failed,
     Forget,
     Forgotten,
@@ -35,7 +41,7 @@ from kernelsmith.sandbox.messages import (
     state_regions,
 )
 from kernelsmith.sandbox.protocol import Channel, PeerGoneError
-from kernelsmith.sandbox.replay import BoundKernel, Device, PlanError, Workspace
+from kernelsmith.sandbox.replay import BoundKernel, CheckedKernel, Device, PlanError, Workspace
 from kernelsmith.sandbox.tensors import Arenas, region_bytes, torch_threads, use_threads, write_outputs
 
 _MESSAGE_CHARS = 4000
@@ -59,6 +65,16 @@ class _UncompilableError(Exception):
     """One of the plan's kernels cannot be compiled."""
 
 
+@contextmanager
+def _compiling(kernel: Kernel) -> Iterator[None]:
+    try:
+        yield
+    except InfrastructureError:
+        raise
+    except (KernelsmithError, ValueError) as error:
+        raise _UncompilableError(f"kernel {kernel.name}: {error}") from error
+
+
 class Launcher:
     """Plans that were prepared, by id."""
 
@@ -66,6 +82,7 @@ class Launcher:
         self._device = device
         self._arenas = Arenas()
         self._prepared: dict[int, Workspace] = {}
+        self._examinations: dict[int, Examination] = {}
         self._next = 0
         self._flush = torch.empty(0, dtype=torch.uint8)
 
@@ -79,17 +96,22 @@ class Launcher:
                     return self._prepare(request.plan, arenas)
                 case Forget():
                     self._prepared.pop(request.plan_id, None)
+                    self._examinations.pop(request.plan_id, None)
                     return Forgotten()
                 case Replay():
                     return self._replay(request, arenas)
                 case Sample():
                     return self._sample(request, arenas)
+                case Examine():
+                    return self._examine(request, arenas)
         except _UncompilableError as error:
             return Failed(outcome=Outcome.COMPILE_ERROR, message=str(error)[:_MESSAGE_CHARS])
         except PlanError as error:
             return Failed(outcome=Outcome.NOT_IN_PLAN, message=str(error)[:_MESSAGE_CHARS])
         except MemoryError as error:
             return Failed(outcome=Outcome.MEMORY, message=f"not enough memory for the plan: {error}"[:_MESSAGE_CHARS])
+        except CheckedLaunchError as error:  # only assertions are watched in plain builds
+            return Failed(outcome=Outcome.RUNTIME_ERROR, message=error.message[:_MESSAGE_CHARS])
         except KernelsmithError as error:
             return Broken(message=error.message[:_MESSAGE_CHARS], hint=error.hint[:_MESSAGE_CHARS])
 
@@ -108,12 +130,12 @@ class Launcher:
         return Prepared(plan_id=plan_id, kernels=tuple(builds))
 
     def _compile(self, kernel: Kernel) -> BoundKernel:
-        try:
+        with _compiling(kernel):
             return self._device.compile(kernel)
-        except InfrastructureError:
-            raise
-        except (KernelsmithError, ValueError) as error:
-            raise _UncompilableError(f"kernel {kernel.name}: {error}") from error
+
+    def _compile_checked(self, kernel: Kernel) -> CheckedKernel:
+        with _compiling(kernel):
+            return self._device.compile_checked(kernel)
 
     def _replay(self, request: Replay, arenas: Sequence[Arena]) -> Replayed:
         workspace = self._workspace(request.plan_id)
@@ -146,6 +168,14 @@ class Launcher:
         return Sampled(
             nanoseconds=tuple(nanoseconds), kept=tuple(kept), state_intact=intact, overrun=workspace.overrun()
         )
+
+    def _examine(self, request: Examine, arenas: Sequence[Arena]) -> Examined:
+        workspace = self._workspace(request.plan_id)
+        examination = self._examinations.setdefault(request.plan_id, Examination(workspace, self._compile_checked))
+        inputs = [region_bytes(arenas[0], region) for region in request.inputs]
+        with torch_threads(1):
+            faults = examination.run(inputs, schedule=request.schedule, seed=request.seed)
+        return Examined(faults=faults[:MAX_FAULTS])
 
     def _workspace(self, plan_id: int) -> Workspace:
         if plan_id not in self._prepared:

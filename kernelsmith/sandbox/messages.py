@@ -16,6 +16,7 @@ Flow, launcher role (`kernelsmith.sandbox.launcher`), which holds no candidate P
     Prepare [state arena, if any]         -> Prepared | Failed | Broken
     Replay [input arena, output arena]    -> Replayed | Failed | Broken
     Sample [input arena, output arena]    -> Sampled | Failed | Broken
+    Examine [input arena]                 -> Examined | Failed | Broken
 
 Arenas are shared and writable: what a call or a replay did to its inputs is seen in the input arena afterwards.
 Descriptors of the same arena may be sent again and again; it is mapped once.
@@ -23,11 +24,13 @@ Descriptors of the same arena may be sent again and again; it is mapped once.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter, model_validator
 
+from kernelsmith.faults import Fault, Schedule
 from kernelsmith.model import Frozen, Outcome
 from kernelsmith.plan import MAX_RANK, LaunchPlan, View
 from kernelsmith.sandbox.arguments import ALIGNMENT, MAX_TEXT_CHARS, Arguments, Region, pack
@@ -36,6 +39,9 @@ from kernelsmith.text import clean
 MAX_SOURCE_CHARS = 4 << 20
 MAX_REPEATS = 1_000_000
 MAX_POOL = 4096
+MAX_FAULTS = 64
+HOST = "the host function"
+"""The `kernel` of a fault for which no kernel is to blame: an output that no step has written."""
 
 # ---------------------------------------------------------------- shared replies
 
@@ -289,9 +295,46 @@ class Sampled(Frozen):
     overrun: tuple[int, ...] = ()
 
 
-LauncherRequest = Annotated[Prepare | Forget | Replay | Sample, Field(discriminator="kind")]
+class Examine(Frozen):
+    """Run a plan once with checked builds of its kernels, on the given inputs, which are left alone."""
+
+    kind: Literal["examine"] = "examine"
+    plan_id: int = Field(ge=0)
+    inputs: tuple[Region, ...]
+    schedule: Schedule = Schedule.PARALLEL
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """Of the order of programs, where the schedule draws one."""
+
+
+def _plain_fault(fault: Fault) -> Fault:
+    texts = (fault.kernel, fault.location, fault.expression, fault.tensor, fault.detail)
+    if any(len(text or "") > MAX_TEXT_CHARS for text in texts):
+        raise ValueError(f"a text of a fault has more than {MAX_TEXT_CHARS} characters")
+    if any(len(index or ()) > MAX_RANK for index in (fault.lane, fault.index)):
+        raise ValueError(f"an index of a fault has more than {MAX_RANK} dimensions")
+    return replace(
+        fault,
+        kernel=clean(fault.kernel),
+        location=fault.location and clean(fault.location),
+        expression=fault.expression and clean(fault.expression),
+        tensor=fault.tensor and clean(fault.tensor),
+        detail=clean(fault.detail),
+    )
+
+
+UntrustedFault = Annotated[Fault, AfterValidator(_plain_fault)]
+
+
+class Examined(Frozen):
+    """What the checked builds found in the first step of the plan in which they found anything."""
+
+    kind: Literal["examined"] = "examined"
+    faults: tuple[UntrustedFault, ...] = Field(max_length=MAX_FAULTS)
+
+
+LauncherRequest = Annotated[Prepare | Forget | Replay | Sample | Examine, Field(discriminator="kind")]
 LauncherReply = Annotated[
-    Prepared | Forgotten | Replayed | Sampled | Failed | Broken,
+    Prepared | Forgotten | Replayed | Sampled | Examined | Failed | Broken,
     Field(discriminator="kind"),
 ]
 

@@ -43,9 +43,9 @@ from kernelsmith.sandbox.messages import (
 )
 from kernelsmith.sandbox.protocol import MAX_FRAME, Channel, PeerGoneError
 from kernelsmith.sandbox.recording import Recording, Refusal, reason
+from kernelsmith.sandbox.roles import MODULE_NAME
 from kernelsmith.sandbox.tensors import Arenas, python_arguments, region_bytes, use_threads, write_outputs
 
-MODULE_NAME = "candidate"
 _MAX_PLACES = 5
 _ADVICE = "Do this work in a Triton kernel: host code may only allocate, fill, copy, cast and view tensors"
 

@@ -19,6 +19,7 @@ from typing import Protocol
 import torch
 
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.faults import Fault, Schedule
 from kernelsmith.model import digest
 from kernelsmith.plan import (
     ITEM_SIZES,
@@ -41,6 +42,7 @@ from kernelsmith.plan import (
 from kernelsmith.sandbox.arguments import ALIGNMENT
 from kernelsmith.sandbox.messages import Order
 from kernelsmith.sandbox.tensors import storage_bytes, view_of
+from kernelsmith.triton_cpu.monitor import Memory, Segment
 
 GUARD_BYTES = 1024
 """Before and after each buffer; a multiple of the alignment of regions."""
@@ -79,11 +81,31 @@ class BoundKernel(Protocol):
         """A call that runs one program instance alone, by its number; None where the device cannot."""
 
 
+class CheckedKernel(Protocol):
+    """A build that finds faults as it runs, on memory that this process can read."""
+
+    def run(
+        self,
+        grid: tuple[int, int, int],
+        slots: Sequence[int | float],
+        segments: Sequence[Segment | None],
+        memory: Memory,
+        *,
+        tables: Sequence[Segment],
+        schedule: Schedule,
+        seed: int,
+    ) -> tuple[Fault, ...]:
+        """Launch it; `segments` are what the pointers among the slots may reach, `tables` what others may."""
+
+
 class Device(Protocol):
     """What a launcher needs that differs by device."""
 
     def compile(self, kernel: Kernel) -> BoundKernel:
         """Raises ValueError or KernelsmithError for a bad kernel, InfrastructureError for a broken machine."""
+
+    def compile_checked(self, kernel: Kernel) -> CheckedKernel:
+        """A build that finds faults as it runs; raises as `compile` does."""
 
     def reserve(self, nbytes: int) -> torch.Tensor:
         """Memory that nothing else uses, as flat uint8 aligned to `ALIGNMENT`; raises MemoryError."""
@@ -165,6 +187,17 @@ class Workspace:
         # what stands between two buffers is most often hurt by a store past the end of the first
         return tuple(sorted({max(0, number - 1) for number in hurt}))
 
+    def address(self, buffer: int, offset: int) -> int:
+        """Of a byte of a buffer."""
+        return self._memory.data_ptr() + self._starts[buffer] + offset
+
+    def slots(self, step: Launch) -> list[int | float]:
+        """Addresses and scalars that a launch gives to its kernel. Raises PlanError where they do not fit."""
+        kinds, name = self._kernels[step.kernel].arguments, self.plan.kernels[step.kernel].name
+        if len(kinds) != len(step.arguments):
+            raise PlanError(f"{name} takes {len(kinds)} arguments and is given {len(step.arguments)}")
+        return [self._slot(kind, argument, name) for kind, argument in zip(kinds, step.arguments, strict=True)]
+
     def _write_bands(self) -> None:
         self._band_byte = secrets.randbelow(256)
         for band in self._bands:
@@ -179,12 +212,9 @@ class Workspace:
             elif isinstance(buffer, ConstantBuffer):
                 data = bytearray.fromhex(buffer.data)
                 for r in buffer.relocations:
-                    struct.pack_into("=Q", data, r.at, self._address(r.buffer, r.offset))
+                    struct.pack_into("=Q", data, r.at, self.address(r.buffer, r.offset))
                 contents[number] = torch.tensor(list(data), dtype=torch.uint8, device=self._memory.device)
         return contents
-
-    def _address(self, buffer: int, offset: int) -> int:
-        return self._memory.data_ptr() + self._starts[buffer] + offset
 
     def _tensor(self, view: View) -> torch.Tensor:
         """The view over our memory; that it stays inside of its buffer was checked when the plan was read."""
@@ -195,19 +225,19 @@ class Workspace:
 
     def _bind(self, step: Step) -> Callable[[], object]:
         if isinstance(step, Launch):
-            return self._kernels[step.kernel].bind(step.grid, self._slots(step))
+            return self._kernels[step.kernel].bind(step.grid, self.slots(step))
         out = self._tensor(step.out)
         if isinstance(step, Copy):
             return partial(out.copy_, self._tensor(step.source))
         return out.zero_ if _is_zero(step) else partial(out.fill_, _number(step.value))
 
-    def _ordered(self, launch: Launch, order: Order) -> bool:
+    def _ordered(self, step: Launch, order: Order) -> bool:
         """Run a launch's programs in this order; False where the device cannot."""
-        one = self._kernels[launch.kernel].bind_each(launch.grid, self._slots(launch))
+        one = self._kernels[step.kernel].bind_each(step.grid, self.slots(step))
         if one is None:
             return False
-        programs = math.prod(launch.grid)
-        atomics = _ATOMIC in self.plan.kernels[launch.kernel].ttir
+        programs = math.prod(step.grid)
+        atomics = _ATOMIC in self.plan.kernels[step.kernel].ttir
         if order is Order.APART and not atomics and programs * self._memory.numel() <= APART_BYTES:
             self._apart(one, programs)
         else:
@@ -224,12 +254,6 @@ class Workspace:
             torch.where(self._memory != before, self._memory, together, out=together)
         self._memory.copy_(together)
 
-    def _slots(self, launch: Launch) -> list[int | float]:
-        kinds, name = self._kernels[launch.kernel].arguments, self.plan.kernels[launch.kernel].name
-        if len(kinds) != len(launch.arguments):
-            raise PlanError(f"{name} takes {len(kinds)} arguments and is given {len(launch.arguments)}")
-        return [self._slot(kind, argument, name) for kind, argument in zip(kinds, launch.arguments, strict=True)]
-
     def _slot(self, kind: str, argument: Argument, name: str) -> int | float:
         if isinstance(argument, ScalarArgument):
             value = _number(argument.value)
@@ -243,7 +267,7 @@ class Workspace:
         offset = argument.view.offset * ITEM_SIZES[argument.view.dtype]
         if offset > self.plan.buffers[argument.view.buffer].nbytes:
             raise PlanError(f"{name}: an empty view begins {offset} bytes into a smaller buffer")
-        return self._address(argument.view.buffer, offset)
+        return self.address(argument.view.buffer, offset)
 
 
 def _layout(buffers: Sequence[Buffer]) -> tuple[list[int], int]:

@@ -7,3 +7,5 @@ LAUNCHER = "kernelsmith.sandbox.launcher"
 PRELOAD = ("torch", "triton", CANDIDATE, LAUNCHER, "kernelsmith.devices.cpu")
 """What a zygote imports, so that no child has to."""
 WARM = "kernelsmith.sandbox.warm.compile_something"
+MODULE_NAME = "candidate"
+"""What the module of a candidate is called, and its file in the scratch folder."""

@@ -11,6 +11,7 @@ from kernelsmith.triton_cpu.evaluate import evaluate
 from kernelsmith.triton_cpu.ir import Element, Op, Type, Value
 from kernelsmith.triton_cpu.loop import Index, Loop
 from kernelsmith.triton_cpu.memory import addresses, place_of
+from kernelsmith.triton_cpu.messages import unescape
 from kernelsmith.triton_cpu.names import stored, vector_type
 from kernelsmith.triton_cpu.reps import Linear, Rep, Uniform
 from kernelsmith.triton_cpu.sites import Accesses, Sites
@@ -135,7 +136,7 @@ class Checks:
 
     def assertion(self, loop: Loop, op: Op, condition: str) -> str:
         """A statement that reports a false condition of tt.assert at one element."""
-        site = self.sites.number(op, op.operands[0].type.shape, op.text("message"))
+        site = self.sites.number(op, op.operands[0].type.shape, unescape(op.text("text")).decode("utf-8", "replace"))
         lane = _first(_lane(loop, loop.index, op.operands[0].type.shape))
         return f"if (!{condition}) check.context->report(&check, KS_ASSERTION, {site}, {lane}, 0, 0);"
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+_Entry = TypeVar("_Entry", bound=np.generic)
 _FIRST_PROGRAM = 2  # 0: nobody wrote it; 1: it was written before any launch
 _LAST_PROGRAM = 2**32 - 2**16
 _KEPT_BYTES = 1 << 30
@@ -119,8 +121,29 @@ class Memory:
         """Something other than a launch wrote all of a view."""
         if not segment.nbytes:
             return
+        self._of(segment)[...] = 1
+
+    def copied(self, out: Segment, source: Segment) -> None:
+        """Something other than a launch copied one view to another, broadcast; what is unwritten stays so."""
+        if self.surely_written(source.address, source.nbytes):
+            self.mark_written(out)
+        elif out.nbytes:
+            written = np.broadcast_to(self._of(source).min(axis=-1) > 0, out.shape)
+            self._of(out)[...] = written[..., np.newaxis]
+
+    def unwritten(self, segment: Segment) -> tuple[int, ...] | None:
+        """The index of the first element of a view that nobody wrote."""
+        if not segment.nbytes or self.surely_written(segment.address, segment.nbytes):
+            return None
+        entries = self._of(segment)
+        if entries.min():
+            return None
+        return tuple(map(int, np.argwhere(entries == 0)[0, :-1]))
+
+    def _of(self, segment: Segment) -> NDArray[np.uint32]:
+        """Who wrote the elements of a view, in its shape and one more axis for an element's granules."""
         shadow = self.shadow(segment.address, segment.nbytes, segment.itemsize)
-        _entries(shadow.owner, shadow, segment)[...] = 1
+        return _entries(shadow.owner, shadow, segment)
 
     def numbers(self, programs: int) -> int:
         """Numbers for the program instances of a launch; the first one is returned."""
@@ -184,7 +207,7 @@ def _covers(shadow: Shadow, address: int, end: int, granule: int) -> bool:
     return inside and shadow.granule <= granule and (address - shadow.address) % shadow.granule == 0
 
 
-def _entries(array: NDArray[np.generic], shadow: Shadow, segment: Segment) -> NDArray[np.generic]:
+def _entries(array: NDArray[_Entry], shadow: Shadow, segment: Segment) -> NDArray[_Entry]:
     """The entries of a view's elements, as an array of the view's shape and one more axis for an element's granules."""
     step = segment.itemsize // shadow.granule
     strides = [stride * step * array.itemsize for stride in segment.strides]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from kernelsmith.faults import Fault, FaultKind
 from kernelsmith.model import Outcome
 from kernelsmith.plan import Copy, Fill, InputBuffer, LaunchPlan, ScratchBuffer, StateBuffer, View
 from kernelsmith.sandbox.arguments import (
@@ -28,8 +29,10 @@ from kernelsmith.sandbox.arguments import (
     pack,
 )
 from kernelsmith.sandbox.messages import (
+    MAX_FAULTS,
     Call,
     Called,
+    Examined,
     Failed,
     Load,
     OutputTensor,
@@ -166,3 +169,25 @@ def test_mutated_replies_are_parsed_or_refused_and_nothing_else() -> None:
             except ValueError:
                 refused += 1
     assert refused > 600
+
+
+def test_faults_survive_the_wire_within_bounds() -> None:
+    fault = Fault(
+        FaultKind.RACE, kernel="k", location="f.py:3", expression="x", program=(1, 2, 0), lane=(3, 4), other=(0, 0, 0)
+    )
+    reply = Examined(faults=(fault,))
+    assert launcher_reply(reply.model_dump_json().encode()) == reply
+    told = json.loads(reply.model_dump_json())
+    assert told["faults"][0]["kind"] == "race"
+
+    def with_fault(**changes: object) -> bytes:
+        return json.dumps(told | {"faults": [told["faults"][0] | changes]}).encode()
+
+    shown = launcher_reply(with_fault(expression="x\u001b[31m = 1"))
+    assert isinstance(shown, Examined) and shown.faults[0].expression == "x = 1"
+    wrong = [{"kind": "boredom"}, {"lane": [0] * 99}, {"program": [0]}, {"detail": "x" * (1 << 20)}, {"more": 1}]
+    for changes in wrong:
+        with pytest.raises(ValidationError):
+            launcher_reply(with_fault(**changes))
+    with pytest.raises(ValidationError):
+        launcher_reply(json.dumps(told | {"faults": told["faults"] * (MAX_FAULTS + 1)}).encode())
