@@ -14,6 +14,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from kernelsmith.faults import Fault
+
 Scalar = bool | int | float | str
 
 
@@ -274,6 +276,8 @@ class Evaluation(Frozen):
     """Why, in words a model or a person can act on; empty when passed."""
     where: Where | None = None
     mismatch: Mismatch | None = None
+    faults: tuple[Fault, ...] = ()
+    """What checked builds of its kernels found, if they were asked; the message names the first ones."""
     cases: int = Field(default=0, ge=0)
     verified: tuple[Region, ...] = ()
     timings: tuple[Timing, ...] = ()
@@ -344,6 +348,8 @@ class Job(Frozen):
     seed: int
     """Of inputs and repeats; candidates and prompts never see it."""
     bench: bool = True
+    checked: bool = True
+    """Whether checked builds of the kernels run on a few cases, and on one that failed."""
     baselines: tuple[str, ...] = ("eager", "compile")
     bench_seconds: float = Field(default=8.0, gt=0)
     """Time limit of the measurement over all workloads."""

@@ -10,6 +10,7 @@ import json
 from enum import StrEnum
 from typing import Any, Literal
 
+from kernelsmith.faults import Fault
 from kernelsmith.model import Evaluation, Frozen, Level, Mismatch, Outcome, Region, Stage, Timing, Verdict, Where
 from kernelsmith.proposal import Budget, Spent, StopReason, Usage
 
@@ -137,6 +138,8 @@ class KernelReport(Frozen):
     message: str
     where: Where | None
     mismatch: Mismatch | None
+    faults: tuple[Fault, ...]
+    """What checked builds of its kernels found."""
     cases: int
     verified: tuple[Region, ...]
     timings: tuple[Timing, ...]

@@ -54,11 +54,11 @@ EXPECTED = {
     "r10_softmax_no_max": rejected(Outcome.WRONG_VALUES),
     "r11_nan_dropped": rejected(Outcome.WRONG_VALUES),
     "r12_argmax_merge": rejected(Outcome.WRONG_VALUES),
-    "r13_uninit_upper_triangle": rejected(Outcome.WRONG_VALUES, Outcome.UNINITIALIZED_READ),
+    "r13_uninit_upper_triangle": rejected(Outcome.WRONG_VALUES, words="returned without ever having been written"),
     "r14_dtype_promotion": rejected(Outcome.WRONG_DTYPE),
-    "r15_scatter_duplicates": rejected(Outcome.WRONG_VALUES, Outcome.RACE),
+    "r15_scatter_duplicates": rejected(Outcome.WRONG_VALUES, words="conflicting lanes"),
     "r16_mirror_in_place": rejected(Outcome.WRONG_VALUES, Outcome.RACE),
-    "r17_lost_updates": rejected(Outcome.WRONG_VALUES, Outcome.RACE),
+    "r17_lost_updates": rejected(Outcome.WRONG_VALUES, Outcome.RACE, words="in program"),
     "r18_init_vs_atomic": rejected(Outcome.RACE, words="order in which programs run"),
     "r19_chained_spin_hang": rejected(Outcome.TIMEOUT, words="order in which programs run"),
     "r20_tuning_on_live_buffers": rejected(Outcome.WRONG_VALUES),
@@ -69,6 +69,8 @@ EXPECTED = {
     "r26_patch_compare": rejected(Outcome.WRONG_VALUES, Outcome.SANDBOX_VIOLATION, Outcome.REJECTED),
     "r28_stale_workspace": rejected(Outcome.WRONG_VALUES, Outcome.NOT_IN_PLAN),
     "r29_cache_by_identity": rejected(Outcome.WRONG_VALUES),
+    "r30_masked_lanes_summed": rejected(Outcome.UNINITIALIZED_READ, words="value = tl.load(x + row * n + columns"),
+    "r31_neighbour_past_the_end": rejected(Outcome.OUT_OF_BOUNDS, words="past the last element"),
 }
 
 

@@ -30,6 +30,13 @@ def check(
     kernel: Annotated[Path, typer.Argument(metavar="KERNEL", help="Kernel file; - is standard input.")],
     operator: options.Operator,
     level: Annotated[CheckLevel, typer.Option("--level", help="How many cases.")] = CheckLevel.QUICK,
+    checked: Annotated[
+        bool,
+        typer.Option(
+            "--checked/--no-checked",
+            help="Run a few cases, and one that fails, with builds that find stray accesses, races and the like.",
+        ),
+    ] = True,
     device: options.Device = None,
     overrides: options.Overrides = None,
     max_bytes: options.MaxBytes = None,
@@ -46,7 +53,7 @@ def check(
 
     settings = config.load({"device": device, "unsafe": unsafe or None, "targets": targets})
     ref = operator_ref(operator, overrides, max_bytes)
-    (report,) = _judge((kernel,), ref, settings, level=Level(level), seed=seed, bench=False)
+    (report,) = _judge((kernel,), ref, settings, level=Level(level), seed=seed, bench=False, checked=checked)
     _show((report,), json=json, quiet=quiet)
     raise typer.Exit(0 if report.outcome == "passed" else EXIT_NO)
 
@@ -83,7 +90,14 @@ def bench(
 
 
 def _judge(
-    kernels: tuple[Path, ...], ref: OperatorRef, settings: Settings, *, level: Level, seed: int | None, bench: bool
+    kernels: tuple[Path, ...],
+    ref: OperatorRef,
+    settings: Settings,
+    *,
+    level: Level,
+    seed: int | None,
+    bench: bool,
+    checked: bool = True,
 ) -> tuple[KernelReport, ...]:
     from kernelsmith.model import Job
     from kernelsmith.records import KernelReport
@@ -95,7 +109,15 @@ def _judge(
     reports = []
     with executor_for(settings.device, settings) as (target, executor):
         for path, source in sources.items():
-            job = Job(operator=ref, target=target.name, source=source, level=level, seed=seed, bench=bench)
+            job = Job(
+                operator=ref,
+                target=target.name,
+                source=source,
+                level=level,
+                seed=seed,
+                bench=bench,
+                checked=checked,
+            )
             if level == "full":
                 job = job.model_copy(update={"seconds": FULL_SECONDS})
             report = KernelReport.of(path, executor.evaluate(job))

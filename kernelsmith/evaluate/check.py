@@ -23,9 +23,10 @@ import torch
 
 from kernelsmith.evaluate import transport
 from kernelsmith.evaluate.compare import Finding, compare, held_otherwise, untouched
+from kernelsmith.evaluate.examine import Examiner, key
 from kernelsmith.evaluate.inputs import CallInputs, Case, changeable
 from kernelsmith.evaluate.properties import violated
-from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
+from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession, Suspect
 from kernelsmith.evaluate.truths import Known, Truths
 from kernelsmith.model import Outcome, Stage, digest
 from kernelsmith.operators.load import LoadedOperator
@@ -85,6 +86,7 @@ class Checker:
         *,
         seed: int,
         deadline: float,
+        examiner: Examiner | None = None,
     ) -> None:
         self._truths = truths
         self._operator = operator
@@ -92,6 +94,8 @@ class Checker:
         self._launcher = launcher
         self._seed = seed
         self._deadline = deadline
+        self._examiner = examiner
+        self._examined: frozenset[str] = frozenset()
         self._clock = threading.Lock()
         self.compile_seconds = 0.0
         self._poisons = itertools.cycle(POISONS)
@@ -124,9 +128,13 @@ class Checker:
         """The seed of a content number; the baseline process draws the same inputs from it."""
         return int(digest(str(self._seed), str(content)), 16) >> 1
 
-    def cases(self, cases: Iterable[Case]) -> None:
-        """Check many cases. While the launcher builds and replays one, the candidate is called on the next; what is
-        raised is the first thing wrong in the order of the cases."""
+    def cases(self, cases: Iterable[Case], examined: frozenset[str] = frozenset()) -> None:
+        """Check many cases, those in `examined` (see `examine.key`) with checked builds too.
+
+        While the launcher builds and replays one, the candidate is called on the next; what is raised is the first
+        thing wrong in the order of the cases.
+        """
+        self._examined = examined
         with ThreadPoolExecutor(1, thread_name_prefix="launcher") as lane:
             earlier: Future[Proven] | None = None
             try:
@@ -154,6 +162,20 @@ class Checker:
             return self._prepare(self._with_state(case, called))
         except CandidateFailure as failure:
             raise failure.at(case.where()) from None
+
+    def explain(self, failure: CandidateFailure) -> None:
+        """Say what checked builds of the kernels find where an answer was wrong; nothing else may be going on."""
+        suspect = failure.suspect
+        if suspect is None or self._examiner is None:
+            return
+        try:
+            plan_id = suspect.plan_id
+            if plan_id is None:
+                assert suspect.called is not None
+                plan_id = self._prepare(self._with_state(suspect.case, suspect.called)).plan_id
+            self._examiner.explain(failure, plan_id, self.known(suspect.case, suspect.content), self.remaining)
+        except CandidateFailure:  # it has failed already; that it fails at this as well says nothing new
+            return
 
     def forget(self, proven: Proven) -> None:
         """Free a plan in the launcher."""
@@ -224,6 +246,8 @@ class Checker:
         try:
             proven = self._prepare(recorded)
             self._replay(proven, recorded.seconds)
+            if self._examiner is not None and key(recorded.case) in self._examined:
+                self._examiner.refuse(proven.plan, proven.plan_id, self.known(recorded.case, CALLS), self.remaining)
             if not keep:
                 self._launcher.forget(proven.plan_id)
         except CandidateFailure as failure:
@@ -257,7 +281,9 @@ class Checker:
         if finding is not None and altered:
             finding = replace(finding, message=f"called again on nearly the same contents: {finding.message}")
         if finding is not None:
-            raise _refused(finding, case, call=content, replay=False)
+            refused = _refused(finding, case, call=content, replay=False)
+            refused.suspect = Suspect(case, content, called=called) if record else None
+            raise refused
         return called
 
     def _called(
@@ -336,7 +362,11 @@ class Checker:
         if finding is None and not replayed.state_intact:
             message = "memory kept between calls does not end as it began: later calls would depend on earlier ones"
             finding = Finding(Outcome.NOT_IN_PLAN, message)
-        return None if finding is None else _refused(finding, proven.case, call=0, replay=True)
+        if finding is None:
+            return None
+        failure = _refused(finding, proven.case, call=0, replay=True)
+        failure.suspect = Suspect(proven.case, CALLS, plan_id=proven.plan_id)
+        return failure
 
 
 def _programs(plan: LaunchPlan) -> int:

@@ -17,6 +17,7 @@ from kernelsmith.evaluate import noise, transport
 from kernelsmith.evaluate.bench import POOL, Bench
 from kernelsmith.evaluate.check import Checker, Proven
 from kernelsmith.evaluate.configs import Dispatch, Vector, choose
+from kernelsmith.evaluate.examine import Examiner, examined
 from kernelsmith.evaluate.explore import cases, sequence, workload_cases
 from kernelsmith.evaluate.gate import Turns
 from kernelsmith.evaluate.inputs import Case
@@ -64,12 +65,19 @@ def evaluate(job: Job, room: Room) -> Evaluation:
         closing(LauncherSession(room.zygote, limits, room.arenas)) as launcher,
     ):
         deadline = time.monotonic() + job.seconds
-        checker = Checker(room.truths, operator, candidate, launcher, seed=job.seed, deadline=deadline)
+        examiner = Examiner(launcher, job.source, job.level, job.seed) if job.checked else None
+        checker = Checker(
+            room.truths, operator, candidate, launcher, seed=job.seed, deadline=deadline, examiner=examiner
+        )
         turns = Turns(room.gate, checker.excused)
         try:
             evaluation = _Evaluating(job, room, operator, candidate, launcher, checker, turns, clock).run()
         except CandidateFailure as failure:
+            with turns.shared():
+                checker.explain(failure)
             evaluation = failure.evaluation()
+        if examiner is not None:
+            evaluation = evaluation.model_copy(update={"notes": (*evaluation.notes, *examiner.notes)})
     clock.compile = checker.compile_seconds
     return evaluation.model_copy(update={"seconds": clock.seconds()})
 
@@ -136,7 +144,7 @@ class _Evaluating:
         chosen = cases(self.operator, level=self.job.level, seed=self.job.seed, blocks=blocks)
         ordered = [c for c in chosen if c.workload is None] + [c for c in chosen if c.workload is not None]
         self.chosen = ordered
-        self.checker.cases(ordered)
+        self.checker.cases(ordered, examined(ordered, self.job.level))
         for case, _ in itertools.groupby([*sequence(self.operator), *ordered[-1:]]):
             self.checker.again(case)
         for case in ordered[:2] + ordered[-1:]:

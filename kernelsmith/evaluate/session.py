@@ -7,10 +7,13 @@ work raises InfrastructureError instead. Every child is dead when its session is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate.inputs import Case
 from kernelsmith.evaluate.transport import Desk
+from kernelsmith.faults import Fault
 from kernelsmith.model import Evaluation, Mismatch, Outcome, Stage, Where
 from kernelsmith.plan import LaunchPlan
 from kernelsmith.sandbox import roles
@@ -24,6 +27,8 @@ from kernelsmith.sandbox.messages import (
     CandidateReply,
     CandidateRequest,
     Choice,
+    Examine,
+    Examined,
     Failed,
     Forget,
     LauncherReply,
@@ -62,6 +67,16 @@ _OUTCOME_OF_ENDING = {
 }
 
 
+@dataclass(frozen=True)
+class Suspect:
+    """What it takes to look closer at a wrong answer: the contents, and a recorded call or its plan in the launcher."""
+
+    case: Case
+    content: int
+    called: Called | None = None
+    plan_id: int | None = None
+
+
 class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not an error of ours
     """The candidate is refused: becomes an Evaluation where the job ends."""
 
@@ -82,6 +97,9 @@ class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not 
         self.where = where
         self.mismatch = mismatch
         self.log = log
+        self.faults: tuple[Fault, ...] = ()
+        """What checked builds of its kernels found."""
+        self.suspect: Suspect | None = None
 
     def at(self, where: Where) -> CandidateFailure:
         """The same failure, with the case at which it fell."""
@@ -95,6 +113,7 @@ class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not 
             message=self.message,
             where=self.where,
             mismatch=self.mismatch if self.outcome is Outcome.WRONG_VALUES else None,
+            faults=self.faults,
             log=self.log[-LOG_CHARS:],
         )
 
@@ -224,6 +243,9 @@ class LauncherSession(_Session):
 
     def sample(self, request: Sample, inputs: Arena, outputs: Arena, *, seconds: float) -> Sampled:
         return self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.BENCH, Sampled)
+
+    def examine(self, request: Examine, inputs: Arena, *, seconds: float) -> Examined:
+        return self._exchange(request, [inputs.fd], seconds, Stage.CHECK, Examined)
 
     def _exchange(
         self, request: LauncherRequest, fds: Sequence[int], seconds: float, stage: Stage, kind: type[_T]
