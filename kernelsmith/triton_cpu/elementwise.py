@@ -110,7 +110,9 @@ class Writer:
             zero = "0" if not vector else f"{vector_type(op.result.type)}{{}}"
             return f"ks_select(ks_mask({args[0]} < 0), {_wrap('-', [zero, args[0]], element, vector)}, {args[0]})"
         if op.name == "math.fma":
-            return self._rounded(f"ks_madd({', '.join(args)})", element)
+            return self.call(
+                "fma", args, element, vector
+            )  # one rounding, also where the processor has no such instruction
         if op.name == "tt.clampf":
             most, least = ("maximum", "minimum") if op.text("propagateNan") == "all" else ("maxnum", "minnum")
             return f"ks_{least}(ks_{most}({args[0]}, {args[1]}), {args[2]})"

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from kernelsmith.triton_cpu import launch
+from kernelsmith.triton_cpu import isa, launch
 from kernelsmith.triton_cpu.libdevice import lookup
 
 Array = npt.NDArray[Any]
@@ -276,6 +276,31 @@ def test_functions_with_an_integer_argument() -> None:
     np.testing.assert_allclose(call(["powi"], [x, n], np.float64)[0], x ** n.astype(float), rtol=1e-15)
     bessel = call(["jnf"], [np.abs(n), x.astype(np.float32)], np.float32)[0]
     np.testing.assert_allclose(bessel[8], torch.special.bessel_j0(torch.tensor(x[8])), rtol=1e-6)
+
+
+FMA = """
+module {
+  tt.func public @k(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>) {
+    %r = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %c = arith.constant dense<-1.000000e+00> : tensor<16xf32>
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+    %xp = tt.addptr %xs, %r : tensor<16x!tt.ptr<f32>>, tensor<16xi32>
+    %v = tt.load %xp : tensor<16x!tt.ptr<f32>>
+    %y = math.fma %v, %v, %c : tensor<16xf32>
+    %os = tt.splat %out : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+    %op = tt.addptr %os, %r : tensor<16x!tt.ptr<f32>>, tensor<16xi32>
+    tt.store %op, %y : tensor<16x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("level", [isa.host_isa(), isa.BASELINE], ids=["host", "baseline"])
+def test_fma_rounds_once_at_every_level(level: isa.Isa) -> None:
+    x, out = np.float32(1) + np.arange(16, dtype=np.float32) * np.float32(2**-23), np.zeros(16, dtype=np.float32)
+    launch.compile_ttir(FMA, isa=level).launch((1, 1, 1), [x.ctypes.data, out.ctypes.data])
+    assert out.tolist() == (x.astype(np.float64) ** 2 - 1).astype(np.float32).tolist()
 
 
 def test_no_symbol_of_cudas_module_is_missing() -> None:
