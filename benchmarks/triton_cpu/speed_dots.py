@@ -129,7 +129,7 @@ def _case(name: str, goal: float, hand_written: float | None, prepare: Any, *arg
     return Case(name, goal, hand_written, functools.partial(prepare, *arguments, **settings))
 
 
-_TILE = (128, 128, 64)
+_TILE = (128, 128, 128)
 _FP32, _BF16 = torch.float32, torch.bfloat16
 CASES = [
     *(_case(f"matmul fp32 {n}", 1.3, 1.9, _matmul, n, _FP32, block=_TILE) for n in (512, 1024, 2048)),
