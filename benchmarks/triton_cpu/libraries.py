@@ -64,6 +64,10 @@ _EXCUSED = (
         "the reference, PyTorch's smoothed cross entropy on the CPU, is further from float64 than the tolerance",
     ),
     (
+        r"test_group_norm\.py::test_liger_group_norm",
+        "the reference, PyTorch's bias gradient in float32 on the CPU, misses float64 by more than the tolerance",
+    ),
+    (
         r"test_flash_fwd_dropout",
         "counts elements of memory that nobody wrote: with new memory zeroed the share of dropped ones is 0.203 of 0.2",
     ),
