@@ -35,6 +35,7 @@ class Rule:
 _GPU, _FRONT_END, _BACKEND = Kind.GPU, Kind.FRONT_END, Kind.BACKEND
 RULES = (
     Rule(_GPU, "allocates on CUDA", r"Torch not compiled with CUDA enabled|No CUDA GPUs|Found no NVIDIA driver"),
+    Rule(_GPU, "selects a CUDA device", r"'NoneType' and 'int'", r"test_zero_strided_tensors"),
     Rule(_GPU, "allocates pinned memory", r"no pinned memory allocator"),
     Rule(_GPU, "reads the assembly of a GPU", r"KeyError: .*'(ttgir|llir|ptx|sass|cubin|amdgcn)'"),
     Rule(_GPU, "expects a GPU's stage of compilation", r"make_ttgir"),
@@ -47,6 +48,7 @@ RULES = (
     Rule(_FRONT_END, "a name that is not there", r"module 'triton[\w.]*' has no attribute '\w+'"),
     Rule(_FRONT_END, "an argument that is not there", r"got an unexpected keyword argument 'descending'"),
     Rule(_FRONT_END, "inheritance of aggregates", r"constructor for \w+ did not initialize attribute"),
+    Rule(_FRONT_END, "a scalar has no dimension to add", r"too many indices for tensor of rank 0"),
     Rule(_FRONT_END, "Python syntax", r"unsupported AST node type"),
     Rule(_FRONT_END, "words an error otherwise", r"should not leak StopIteration|must have the same scale factor"),
     Rule(_FRONT_END, "expects the text that another version prints", r"/expected:\d+:\d+: error: CHECK"),
