@@ -48,7 +48,7 @@ RULES = (
     Rule(_FRONT_END, "a name that is not there", r"module 'triton[\w.]*' has no attribute '\w+'"),
     Rule(_FRONT_END, "an argument that is not there", r"got an unexpected keyword argument 'descending'"),
     Rule(_FRONT_END, "inheritance of aggregates", r"constructor for \w+ did not initialize attribute"),
-    Rule(_FRONT_END, "a scalar has no dimension to add", r"too many indices for tensor of rank 0"),
+    Rule(_FRONT_END, "slices a scalar", r"too many indices for tensor of rank 0"),
     Rule(_FRONT_END, "Python syntax", r"unsupported AST node type"),
     Rule(_FRONT_END, "words an error otherwise", r"should not leak StopIteration|must have the same scale factor"),
     Rule(_FRONT_END, "expects the text that another version prints", r"/expected:\d+:\d+: error: CHECK"),
