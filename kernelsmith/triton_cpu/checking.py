@@ -118,7 +118,7 @@ class Checks:
         if not loop.scope.uses.users.get(op.result):
             order &= ~ORDERS["acquire"]  # nobody can tell what was there before, so nothing is learnt from it
         self._synchronises |= bool(order & ORDERS["acquire"])
-        return may, f"ks_updated(check, {pointer}, {order});"
+        return may, f"ks_updated<{size}>(check, {pointer}, {order});"
 
     def divisor(self, op: Op, code: str) -> str:
         """A scalar divisor, which is reported if it is zero."""

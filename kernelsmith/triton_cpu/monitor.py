@@ -56,7 +56,7 @@ class _Segment(ctypes.Structure):
         ("owner_clock", ctypes.c_void_p),
         ("reader_clock", ctypes.c_void_p),
         ("shift", ctypes.c_int32),
-        ("written", ctypes.c_int32),
+        ("kept_back", ctypes.c_int32),
     )
 
 
@@ -68,7 +68,7 @@ class _Context(ctypes.Structure):
         ("base", ctypes.c_uint32),
         ("stop", ctypes.c_int32),
         ("monitor", ctypes.c_void_p),
-        ("functions", ctypes.c_void_p * 7),
+        ("functions", ctypes.c_void_p * 8),
     )
 
 
@@ -184,7 +184,8 @@ class _Run:
         self._keep += tables
         addresses = np.array([table.ctypes.data for table in tables] or [0], np.uint64)
         count = len(launch.segments)
-        described = (_Segment * max(1, count))(*map(self._segment, range(count)))
+        kept_back = schedule is Schedule.DEFERRED
+        described = (_Segment * max(1, count))(*(self._segment(number, kept_back) for number in range(count)))
         context = _Context(ctypes.addressof(described), addresses.ctypes.data, masked.ctypes.data, self._first, 0)
         library = _library()
         trusting = launch.memory.assume_written
@@ -202,7 +203,7 @@ class _Run:
         self.masked = [number for number in range(sites) if masked[number]]
         self.reports = reports[: min(found, _ROOM)]
 
-    def _segment(self, number: int) -> _Segment:
+    def _segment(self, number: int, kept_back: bool) -> _Segment:
         """What the generated code is told of an argument. Shadows exist where two program instances could meet."""
         launch = self._launch
         segment = launch.segments[number]
@@ -220,6 +221,7 @@ class _Run:
             shadow = self.shadows[number] = launch.memory.shadow(segment.address, segment.nbytes, granule)
             granule = shadow.granule
         result.shift = granule.bit_length() - 1
+        result.kept_back = kept_back
         valid = valid_entries(segment, granule)
         if valid is not None:
             self._keep.append(valid)
@@ -303,7 +305,7 @@ def _poison(launch: _Launch, run: _Run, before: list[NDArray[np.uint8]] | None) 
     """The sites whose masked-off lanes the result depends on. Lanes of an access that was at fault count as masked off.
 
     Both runs that are compared go one program after the other, since sums of atomics depend on their order. `before` is
-    what the memory held, if the kernel reads what it writes.
+    what the memory held, if the kernel reads what it writes; else all runs begin with what the launch left.
     """
     at_fault = {report.site for report in run.reports}
     sites = [site for site in run.masked if site not in at_fault]
@@ -313,7 +315,7 @@ def _poison(launch: _Launch, run: _Run, before: list[NDArray[np.uint8]] | None) 
     result = [stretch.copy() for stretch in stretches]
 
     def outcome(patterned: frozenset[int], pattern: str) -> tuple[_Run, list[NDArray[np.uint8]]]:
-        for stretch, bytes_before in zip(stretches, before or (), strict=before is not None):
+        for stretch, bytes_before in zip(stretches, before if before is not None else result, strict=True):
             stretch[:] = bytes_before
         done = _Run(launch, Schedule.SHUFFLED, patterned, pattern)
         return done, [stretch.copy() for stretch in stretches]

@@ -194,6 +194,42 @@ def test_a_wait_for_a_program_that_comes_later_is_a_deadlock_in_that_order(monke
 
 
 @triton.jit
+def meet_and_work(arrived, x, out, n, rounds):
+    me = tl.program_id(0)
+    tl.atomic_add(arrived, 1)
+    while tl.atomic_add(arrived, 0) < n:
+        pass
+    total = 0.0
+    for _ in range(rounds * me):
+        total += tl.load(x)
+    tl.store(out + me, total)
+    tl.atomic_add(arrived, 1)
+    while tl.atomic_add(arrived, 0) < 2 * n:
+        pass
+
+
+def test_a_program_that_works_while_the_others_wait_is_no_deadlock() -> None:
+    arrived, out = torch.zeros(1, dtype=torch.int32), torch.zeros(2)
+    # 4e8 additions take well over the half second after which a wait for nobody is called a deadlock
+    assert faults(meet_and_work[(2,)], arrived, torch.ones(1), out, 2, 400_000_000) == ()
+
+
+@triton.jit
+def copy_rows(x, out, n, B: tl.constexpr):
+    me = tl.program_id(0)
+    lane = tl.arange(0, B)
+    previous = tl.load(out + (me - 1) * n + lane, mask=(lane < n) & (me > 0), other=0)  # what the row before holds
+    tl.store(out + me * n + lane, tl.load(x + lane, mask=lane < n, other=0) + previous, mask=lane < n)
+
+
+def test_deferred_stores_are_not_seen_by_later_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELSMITH_CPU_SCHEDULE", "deferred")
+    out = torch.zeros(4, 64)
+    assert {fault.kind for fault in faults(copy_rows[(4,)], torch.ones(64), out, 64, B=64)} == {FaultKind.RACE}
+    assert torch.equal(out, torch.ones(4, 64))
+
+
+@triton.jit
 def rows(x, out, n, B: tl.constexpr, HOW: tl.constexpr):
     row, lane = tl.program_id(0), tl.arange(0, B)
     value = tl.load(x + row * n + lane, mask=lane < n)  # no other
@@ -221,6 +257,18 @@ def test_masked_off_lanes_that_nothing_depends_on_are_no_fault() -> None:
     out = torch.zeros(4)
     assert faults(rows[(4,)], torch.ones(4, 100), out, 100, B=128, HOW="where") == ()
     assert faults(rows[(4,)], torch.ones(4, 128), out, 128, B=128, HOW="sum") == ()
+
+
+@triton.jit
+def decide(x, y, out, n, B: tl.constexpr):
+    lane = tl.arange(0, B)
+    chosen = tl.load(x + lane, mask=lane < n) > 0  # decides
+    tl.store(out + lane, tl.load(y + lane, mask=lane < n), mask=chosen)
+
+
+def test_only_the_load_that_the_result_depends_on_is_blamed() -> None:
+    (fault,) = faults(decide[(1,)], torch.ones(8), torch.ones(8), torch.full((16,), 5.0), 8, B=16)
+    assert (fault.kind, fault.location) == (FaultKind.POISON, f"{__file__}:{line_of('decides')}")
 
 
 @triton.jit

@@ -40,13 +40,13 @@ struct KsView {
   const u8 *valid;
   u32 *owner, *reader, *owner_clock, *reader_clock;
   u16 *stamp;
-  i32 shift, number;
+  i32 shift, kept_back, number;
   u32 me, base;
   KS_MEMBER KsView(const KsCheck &c, i32 n)
-      : lo(0), bytes(0), valid(0), owner(0), reader(0), owner_clock(0), reader_clock(0), stamp(0), shift(0), number(n), me(c.me), base(c.base) {
+      : lo(0), bytes(0), valid(0), owner(0), reader(0), owner_clock(0), reader_clock(0), stamp(0), shift(0), kept_back(0), number(n), me(c.me), base(c.base) {
     if (n < 0) return;
     const KsSegment &s = c.segments[n];
-    lo = (u64)s.lo; bytes = s.bytes; valid = s.valid; shift = s.shift;
+    lo = (u64)s.lo; bytes = s.bytes; valid = s.valid; shift = s.shift; kept_back = s.kept_back;
     owner = s.owner; reader = s.reader; owner_clock = s.owner_clock; reader_clock = s.reader_clock; stamp = s.stamp;
   }
   // Whether `size` bytes from `p` lie inside of a view without gaps.
@@ -75,7 +75,7 @@ template <int SIZE> KS_INLINE bool ks_plain_load(const KsCheck &c, const KsView 
   return true;
 }
 template <int SIZE> KS_INLINE bool ks_plain_store(const KsCheck &c, const KsView &s, const char *p, vi32 mask) {
-  if (!s.inside(p, SIZE * KS_W) || !s.owner || SIZE != 1 << s.shift) return false;
+  if (!s.inside(p, SIZE * KS_W) || !s.owner || s.kept_back || SIZE != 1 << s.shift) return false;
   const u64 at = ((u64)p - s.lo) / SIZE;
   const vu32 owner = *(const wu32 *)(s.owner + at);
   vi32 bad = mask & (owner >= s.base);
@@ -164,9 +164,11 @@ KS_INLINE bool ks_may_write(KsCheck &c, const KsView &s, i32 site, char *p, bool
 template <int SIZE> KS_INLINE bool ks_may_update(KsCheck &c, const KsView &s, i32 site, char *p, bool mask, i64 lane, i32 order) {
   if (!mask || !ks_ask_one<SIZE>(c, KS_ATOMIC, site, s.number, p, lane, KsNoValues())) return false;
   if (order & KS_RELEASE) c.context->release(&c, (i64)p);
+  __builtin_memcpy(c.before, p, SIZE);
   return true;
 }
-KS_INLINE void ks_updated(KsCheck &c, char *p, i32 order) {
+template <int SIZE> KS_INLINE void ks_updated(KsCheck &c, char *p, i32 order) {
+  if (__builtin_memcmp(c.before, p, SIZE)) c.context->moved(&c);
   if (order & KS_ACQUIRE) c.context->acquire(&c, (i64)p);
 }
 

@@ -21,7 +21,7 @@ struct KsSegment {
   u16 *stamp;
   u32 *owner_clock, *reader_clock;  // null: the kernel synchronises nothing
   i32 shift;
-  i32 written;      // all of it was written before this launch
+  i32 kept_back;    // every store goes by the monitor, which keeps it from the others
 };
 
 enum KsAccessKind { KS_LOAD = 0, KS_VOLATILE = 1, KS_STORE = 2, KS_ATOMIC = 3 };
@@ -50,6 +50,7 @@ struct KsContext {
   void (*report)(KsCheck *, i32 fault, i32 site, i64 lane, i64 a, i64 b);
   void (*release)(KsCheck *, i64 address);
   void (*acquire)(KsCheck *, i64 address);
+  void (*moved)(KsCheck *);  // memory changed that others may wait for
   i32 (*spin)(KsCheck *, i32 site);
   void (*begin)(KsCheck *);
   void (*end)(KsCheck *);
@@ -60,11 +61,15 @@ struct KsCheck {
   const KsSegment *segments;
   KsContext *context;
   u32 me, base, serial, clock;
-  u64 spins;
+  u32 spins, seen_serial;
+  bool spun;         // has looked for something to change at least once
+  i64 beat, since;   // when it last looked, and since when nothing has changed
+  u64 moves;         // of the monitor, at that time
+  char before[8];    // what an atomic operation found
   void *known;  // what this program instance has synchronised with; the monitor's own
 
   KsCheck(KsContext *c, u64 program)
-      : segments(c->segments), context(c), me(c->base + (u32)program), base(c->base), serial(0), clock(1), spins(0), known(0) {
+      : segments(c->segments), context(c), me(c->base + (u32)program), base(c->base), serial(0), clock(1), spins(0), seen_serial(0), spun(false), known(0) {
     c->begin(this);
   }
   ~KsCheck() { context->end(this); }

@@ -38,8 +38,9 @@ struct Monitor {
     i32 segments = 0;
     i32 trusting = 0;  // an address that belongs to no tensor may be another tensor's
     i32 schedule = kParallel;
-    i32 active = 0, waiting = 0;  // program instances that run, and those of them that seem to wait
-    u64 moves = 0;  // program instances that began or ended
+    i32 active = 0;  // program instances that run
+    u64 moves = 0;   // how often one began, ended, or changed what others may wait for
+    std::vector<KsCheck *> waiting;  // those that run and have looked for a change
     std::map<std::pair<i32, i32>, Report> reports;
     std::unordered_map<i64, Known> published;  // by address
     std::vector<Deferred> mine, others;        // stores of this program instance, and of those before it
@@ -55,7 +56,7 @@ struct Guard {
 };
 
 static const u16 kAtomic = 0xffff;                      // the stamp of an atomic write
-static const u64 kManySpins = 1 << 18;                  // iterations after which a program instance seems to wait
+static const long kFreshNs = 100L * 1000 * 1000;         // who looked this long ago has got on since
 static const long kOnItsWayNs = 2L * 1000 * 1000;       // how long a store may take that was announced
 static const long kPatienceNs = 500L * 1000 * 1000;     // how long all must have waited for it to be a deadlock
 
@@ -281,29 +282,48 @@ static void hide_stores(Monitor *m) {
 static void end(KsCheck *c) {
     Monitor *m = monitor_of(c);
     delete (Known *)c->known;
-    if (c->spins >= kManySpins) __atomic_fetch_sub(&m->waiting, 1, __ATOMIC_RELAXED);
+    if (c->spun) {
+        Guard guard(m);
+        m->waiting.erase(std::find(m->waiting.begin(), m->waiting.end(), c));
+    }
     __atomic_fetch_sub(&m->active, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&m->moves, 1, __ATOMIC_RELAXED);
     if (m->schedule == kDeferred) hide_stores(m);
 }
 
-// Called now and then in a loop that waits. All program instances that run are in such a loop and none has begun or ended
-// for a while: none ever will. True: give up.
+static void moved(KsCheck *c) { __atomic_fetch_add(&monitor_of(c)->moves, 1, __ATOMIC_RELAXED); }
+
+static bool all_wait(Monitor *m, i64 now) {
+    Guard guard(m);
+    i32 count = 0;
+    for (const KsCheck *c : m->waiting) count += now - c->beat < kFreshNs;
+    return count >= __atomic_load_n(&m->active, __ATOMIC_RELAXED);
+}
+
+// Called now and then in a loop that waits. If all program instances that run are in such a loop, and for a while none
+// has begun, ended, stored anything or changed anything by an atomic operation, none ever will. True: give up.
 static i32 spin(KsCheck *c, i32 site) {
     Monitor *m = monitor_of(c);
     if (__atomic_load_n(&c->context->stop, __ATOMIC_RELAXED)) return 1;
-    if (c->spins < kManySpins) return 0;
-    if (c->spins == kManySpins) __atomic_fetch_add(&m->waiting, 1, __ATOMIC_RELAXED);
-    static __thread long since;
-    static __thread u64 moves;
-    const u64 now_moves = __atomic_load_n(&m->moves, __ATOMIC_RELAXED);
-    if (c->spins == kManySpins || now_moves != moves || __atomic_load_n(&m->waiting, __ATOMIC_RELAXED) < __atomic_load_n(&m->active, __ATOMIC_RELAXED)) {
-        moves = now_moves;
-        since = now_ns();
+    const i64 now = now_ns();
+    if (!c->spun) {
+        Guard guard(m);
+        m->waiting.push_back(c);
+        c->spun = true;
+        c->since = now;
+    }
+    if (c->serial != c->seen_serial) moved(c);
+    c->seen_serial = c->serial;
+    const u64 moves = __atomic_load_n(&m->moves, __ATOMIC_RELAXED);
+    const bool still = c->moves == moves && now - c->beat < kFreshNs;
+    __atomic_store_n(&c->beat, now, __ATOMIC_RELAXED);
+    c->moves = moves;
+    if (!still || !all_wait(m, now)) {
+        c->since = now;
         sched_yield();
         return 0;
     }
-    if (now_ns() - since < kPatienceNs) return 0;
+    if (now - c->since < kPatienceNs) return 0;
     if (!__atomic_exchange_n(&c->context->stop, 1, __ATOMIC_RELAXED)) report(c, KS_DEADLOCK, site, -1, 0, 0);
     return 1;
 }
@@ -329,6 +349,7 @@ extern "C" void kernelsmith_monitor_start(KsContext *context, i32 segments, i32 
     context->report = report;
     context->release = release;
     context->acquire = acquire;
+    context->moved = moved;
     context->spin = spin;
     context->begin = begin;
     context->end = end;
