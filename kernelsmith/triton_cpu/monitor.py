@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import linecache
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -257,7 +256,7 @@ class _Run:
             kind=kind,
             kernel=self._launch.kernel.name,
             location=site.location,
-            expression=_expression(site.location) or f"{site.value} = {site.operation}".removeprefix(" = "),
+            expression=f"{site.value} = {site.operation}".removeprefix(" = "),
             program=self.program(int(report.program)),
             lane=_unflatten(int(report.lane), site.shape),
             tensor=self.name(number) if number >= 0 else None,
@@ -361,7 +360,7 @@ def _dependence(
             kind=FaultKind.POISON,
             kernel=launch.kernel.name,
             location=site.location,
-            expression=_expression(site.location) or f"{site.value} = {site.operation}",
+            expression=f"{site.value} = {site.operation}",
             program=program,
             tensor=None if tensor is None else run.name(tensor),
             index=index,
@@ -383,9 +382,3 @@ def _unflatten(lane: int, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     if lane < 0 or not shape:
         return None
     return tuple(int(n) for n in np.unravel_index(lane % int(np.prod(shape)), shape))
-
-
-def _expression(location: str | None) -> str | None:
-    file, _, line = (location or "").rpartition(":")
-    text = linecache.getline(file, int(line)).strip() if line.isdecimal() else ""
-    return text or None

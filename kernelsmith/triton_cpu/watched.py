@@ -9,12 +9,14 @@ to a tensor is not known here, so all memory counts as written. Used by `driver`
 from __future__ import annotations
 
 import json
+import linecache
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kernelsmith.errors import UsageError
-from kernelsmith.faults import CheckedLaunchError, Schedule
+from kernelsmith.faults import CheckedLaunchError, Fault, Schedule
 from kernelsmith.triton_cpu import monitor
 from kernelsmith.triton_cpu.launch import Grid, Kernel
 from kernelsmith.triton_cpu.sites import Watch
@@ -46,7 +48,14 @@ class WatchedLaunch:
         segments = [_segment(value) for value in _per_slot(kinds, values, len(slots))]
         faults = monitor.run_checked(kernel, grid, slots, segments, _memory, schedule=schedule, seed=seed)
         if faults:
-            raise CheckedLaunchError(faults)
+            raise CheckedLaunchError(tuple(map(_with_source, faults)))
+
+
+def _with_source(fault: Fault) -> Fault:
+    """The report with the kernel's own line. It is this process's kernel, so its file may be read."""
+    file, _, line = (fault.location or "").rpartition(":")
+    text = linecache.getline(file, int(line)).strip() if line.isdecimal() else ""
+    return replace(fault, expression=text or fault.expression)
 
 
 def requested_schedule() -> tuple[Schedule, int]:

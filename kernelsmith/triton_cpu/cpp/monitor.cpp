@@ -25,7 +25,22 @@ struct Report {  // as in monitor.py
     u64 count;
 };
 
-typedef std::vector<std::pair<u32, u32>> Known;  // program instance and its count of releases, ordered by program
+// What a program instance has learnt: of each address that releases went to, how many of them, ordered by address.
+typedef std::vector<std::pair<i64, u64>> Known;
+
+struct Release {
+    u32 clock;  // the releasing program's count of releases
+    u64 place;  // among all releases to the address
+};
+
+// The releases to one address: a program instance that acquires from it learns of all so far, and of what those who
+// released knew. Lists that only grow, and prefixes of them, keep a counter that every program instance goes through
+// from costing the square of their number.
+struct Published {
+    u64 count = 0;
+    std::unordered_map<u32, std::vector<Release>> by_program;
+    Known known;
+};
 
 struct Deferred {
     char *at;
@@ -42,7 +57,7 @@ struct Monitor {
     u64 moves = 0;   // how often one began, ended, or changed what others may wait for
     std::vector<KsCheck *> waiting;  // those that run and have looked for a change
     std::map<std::pair<i32, i32>, Report> reports;
-    std::unordered_map<i64, Known> published;  // by address
+    std::unordered_map<i64, Published> published;  // by address
     std::vector<Deferred> mine, others;        // stores of this program instance, and of those before it
     std::unordered_map<i64, size_t> latest;    // the last one of `others` by address
 };
@@ -82,6 +97,7 @@ static void report(KsCheck *c, i32 fault, i32 site, i64 lane, i64 a, i64 b) {
 // ---- what is ordered before what ----
 
 static void merge(Known &into, const Known &from) {
+    if (from.empty()) return;
     Known result;
     result.reserve(into.size() + from.size());
     auto a = into.begin();
@@ -97,23 +113,28 @@ static void merge(Known &into, const Known &from) {
     into.swap(result);
 }
 
+// Whether a program instance knows of a release by another one at or after the count of releases that an element holds.
 static bool ordered(KsCheck *c, u32 other, const u32 *clocks, u64 at) {
     if (!clocks || !c->known) return false;
-    const Known &known = *(const Known *)c->known;
-    auto found = std::lower_bound(known.begin(), known.end(), std::make_pair(other, 0u));
-    return found != known.end() && found->first == other && found->second >= clocks[at];
+    const auto &published = monitor_of(c)->published;
+    for (const auto &entry : *(const Known *)c->known) {
+        const Published &there = published.find(entry.first)->second;
+        auto found = there.by_program.find(other);
+        if (found == there.by_program.end()) continue;
+        for (const Release &r : found->second)
+            if (r.clock >= clocks[at] && r.place < entry.second) return true;
+    }
+    return false;
 }
-
-static void publish(Monitor *m) { m->mine.clear(); }
 
 static void release(KsCheck *c, i64 address) {
     Monitor *m = monitor_of(c);
     Guard guard(m);
-    Known mine = c->known ? *(Known *)c->known : Known();
-    merge(mine, Known{{c->me, c->clock}});
-    merge(m->published[address], mine);
+    Published &there = m->published[address];
+    there.by_program[c->me].push_back({c->clock, there.count++});
+    if (c->known) merge(there.known, *(const Known *)c->known);
     c->clock++;
-    publish(m);
+    m->mine.clear();  // what was stored so far is seen from here on
 }
 
 static void acquire(KsCheck *c, i64 address) {
@@ -122,7 +143,8 @@ static void acquire(KsCheck *c, i64 address) {
     auto found = m->published.find(address);
     if (found == m->published.end()) return;
     if (!c->known) c->known = new Known();
-    merge(*(Known *)c->known, found->second);
+    merge(*(Known *)c->known, found->second.known);
+    merge(*(Known *)c->known, Known{{address, found->second.count}});
 }
 
 // ---- one access ----
