@@ -55,6 +55,11 @@ def judge(entry: Entry, found: Sequence[Fault]) -> Against:
     return Against.SAME if right else Against.MISSED
 
 
+def right(row: Row) -> bool:
+    """A host function that no plan can hold is refused before its kernels matter, unless they are what is wrong."""
+    return row.answer is Against.SAME or (row.answer is Against.CANNOT and row.fault is None)
+
+
 def judge_other(entry: Entry, said: Said) -> Against:
     if said in (Said.CANNOT, Said.TIMEOUT):
         return Against.CANNOT
@@ -149,7 +154,7 @@ def main(arguments: list[str]) -> int:
         rows = with_aids(rows, entries, options.aids, options.aids_triton)
     show(rows)
     cheap = options.no_cost or costs(options.seconds)
-    return 0 if cheap and all(row.answer is Against.SAME for row in rows) else 1
+    return 0 if cheap and all(map(right, rows)) else 1
 
 
 if __name__ == "__main__":
