@@ -53,6 +53,10 @@ struct KsView {
   KS_MEMBER bool inside(const char *p, u64 size) const { return bytes >= size && (u64)p - lo <= bytes - size && !valid; }
 };
 
+// Writes an entry per lane of the mask and no other: those behind it may be another thread's.
+KS_INLINE void ks_mark(u32 *at, vi32 mask, u32 value) { ks_store_i32((char *)at, mask, (vi32)ks_splat<vu32>(value)); }
+KS_INLINE void ks_mark(u16 *at, vi32 mask, u16 value) { ks_store_i16((char *)at, mask, (vi16)ks_splat<vu16>(value)); }
+
 // Whether the lanes of a load may read addresses that follow each other, as far as is known without the monitor.
 template <int SIZE> KS_INLINE bool ks_plain_load(const KsCheck &c, const KsView &s, const char *p, vi32 mask) {
   if (!s.inside(p, SIZE * KS_W)) return false;
@@ -65,11 +69,8 @@ template <int SIZE> KS_INLINE bool ks_plain_load(const KsCheck &c, const KsView 
     const vu32 reader = *(const wu32 *)(s.reader + at);
     const vi32 first = mask & (reader < s.base);
     if (ks_bits(first)) {
-      *(wu32 *)(s.reader + at) = first ? ks_splat<vu32>(s.me) : reader;
-      if (s.reader_clock) {
-        const vu32 before = *(const wu32 *)(s.reader_clock + at);
-        *(wu32 *)(s.reader_clock + at) = first ? ks_splat<vu32>(c.clock) : before;
-      }
+      ks_mark(s.reader + at, first, s.me);
+      if (s.reader_clock) ks_mark(s.reader_clock + at, first, c.clock);
     }
   }
   return true;
@@ -84,16 +85,9 @@ template <int SIZE> KS_INLINE bool ks_plain_store(const KsCheck &c, const KsView
     bad |= mask & (reader >= s.base) & (reader != s.me);
   }
   if (ks_bits(bad)) return false;
-  *(wu32 *)(s.owner + at) = mask ? ks_splat<vu32>(s.me) : owner;
-  if (s.stamp) {
-    const vu16 stamp = *(const wu16 *)(s.stamp + at);
-    const vu16 now = ks_splat<vu16>((u16)c.serial), chosen = (vu16)__builtin_convertvector(mask, vi16);
-    *(wu16 *)(s.stamp + at) = (now & chosen) | (stamp & ~chosen);
-  }
-  if (s.owner_clock) {
-    const vu32 before = *(const wu32 *)(s.owner_clock + at);
-    *(wu32 *)(s.owner_clock + at) = mask ? ks_splat<vu32>(c.clock) : before;
-  }
+  ks_mark(s.owner + at, mask, s.me);
+  if (s.stamp) ks_mark(s.stamp + at, mask, (u16)c.serial);
+  if (s.owner_clock) ks_mark(s.owner_clock + at, mask, c.clock);
   return true;
 }
 
