@@ -157,6 +157,20 @@ def copy_of_partly_written(x):
     return y
 
 
+@triton.jit
+def copy_rows_kernel(x, y, n, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    tl.store(y + row * n + at, tl.load(x + row * n + at, mask=at < n), mask=at < n)
+
+
+def narrow_rows(x):
+    """A vector's width reaches over several rows, which are other programs' to write."""
+    y, z = torch.empty_like(x), torch.empty_like(x)
+    copy_rows_kernel[(x.shape[0],)](x, y, x.shape[1], BLOCK=8)
+    copy_rows_kernel[(x.shape[0],)](y, z, x.shape[1], BLOCK=8)
+    return z
+
+
 CASES = (
     Case(read_before_store, lambda: (randn(70),), FaultKind.UNWRITTEN),
     Case(read_after_store, lambda: (randn(70),)),
@@ -170,4 +184,5 @@ CASES = (
     Case(added_to_zeros, lambda: (randn(300),)),
     Case(copy_of_unwritten, lambda: (randn(300),), FaultKind.UNWRITTEN),
     Case(copy_of_partly_written, lambda: (randn(300),)),
+    Case(narrow_rows, lambda: (randn(20_000, 5),)),
 )
