@@ -61,6 +61,7 @@ def right(row: Row) -> bool:
 
 
 def judge_other(entry: Entry, said: Said) -> Against:
+    """Generous: any report will do where there is a fault, whatever kind and line it names."""
     if said in (Said.CANNOT, Said.TIMEOUT):
         return Against.CANNOT
     if (said is Said.FAULT) == (entry.fault is not None):

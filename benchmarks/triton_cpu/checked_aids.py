@@ -3,7 +3,8 @@
 They are development aids, fetched by hand (`pip install --target DIR ttsem tilelens`, `--aids DIR`) and never needed.
 Each case runs in a process of its own with a time limit; those processes are forks of one that has imported the tool,
 since the imports take longer than the cases. (tilelens 3.1.1 also has a command `tile-race`, which records accesses and
-judges none of them yet.)
+judges none of them yet; ttsem fills memory that nobody wrote with NaN, for a test of values to see, and reports no read
+of it.)
 """
 
 from __future__ import annotations
