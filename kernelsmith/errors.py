@@ -22,6 +22,8 @@ class KernelsmithError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")  # shown under a traceback, for those who call this as a library
 
 
 class UsageError(KernelsmithError):

@@ -20,7 +20,12 @@ from kernelsmith.errors import KernelsmithError
 from kernelsmith.triton_cpu.isa import Isa, host_fingerprint
 
 TIME_LIMIT_S = 120.0
+TEMPORARY_HINT = "free space in the folder of temporary files, or name another that can hold programs in TMPDIR"
 _CANDIDATES = ("g++", "clang++", "c++")
+_INSTALL_HINT = (
+    "install one (Debian/Ubuntu: apt install g++; Fedora: dnf install gcc-c++; conda: conda install gxx), "
+    "or name it in KERNELSMITH_CXX"
+)
 
 # -ffast-math is absent on purpose: NaN, infinities and -0.0 are part of the result, and linking a shared library with
 # it switches the whole process to flush-to-zero. -O2, because -O3 rearranges explicit vector code for the worse.
@@ -42,7 +47,7 @@ class CompilerMissingError(KernelsmithError):
 
 
 class BuildError(KernelsmithError):
-    """The C++ compiler refused generated code, or took too long over it."""
+    """The C++ compiler refused generated code, took too long over it, or was kept from its work."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +73,17 @@ def _find_compiler(own: str | None, common: str | None, path: str) -> Compiler:
             return Compiler(command, _version(command))
     raise CompilerMissingError(
         f"no C++ compiler: tried {', '.join(tried)} on the PATH",
-        hint="install one (Debian/Ubuntu: apt install g++; Fedora: dnf install gcc-c++; conda: conda install gxx), "
-        "or name it in KERNELSMITH_CXX",
+        hint=_INSTALL_HINT,
     )
 
 
 def _version(command: tuple[str, ...]) -> str:
-    done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=30, check=False)
+    try:
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CompilerMissingError(
+            f"the C++ compiler {shlex.join(command)} does not run: {error}", _INSTALL_HINT
+        ) from error
     return done.stdout.partition("\n")[0] or f"{command[0]} of unknown version"
 
 
@@ -100,13 +109,25 @@ def compile_library(source: str) -> bytes:
 
 def _compile(source: str, flags: tuple[str, ...], libraries: tuple[str, ...], time_limit_s: float) -> bytes:
     compiler = find_compiler()
-    with tempfile.TemporaryDirectory(prefix="kernelsmith-") as folder:
-        output = Path(folder) / "kernel.so"
-        command = [*compiler.command, *flags, "-x", "c++", "-", "-o", str(output), *libraries]
-        message = _run(command, source, time_limit_s)
-        if message is None:
-            return output.read_bytes()
-    raise BuildError(f"{compiler.version} could not build the kernel: {message}")
+    try:
+        with tempfile.TemporaryDirectory(prefix="kernelsmith-") as folder:
+            output = Path(folder) / "kernel.so"
+            command = [*compiler.command, *flags, "-x", "c++", "-", "-o", str(output), *libraries]
+            message = _run(command, source, time_limit_s)
+            if message is None:
+                return output.read_bytes()
+    except OSError as error:
+        raise BuildError(f"{shlex.join(compiler.command)} could not be run: {error}", TEMPORARY_HINT) from error
+    raise BuildError(f"{compiler.version} could not build the kernel: {message}", _advice(message))
+
+
+def _advice(message: str) -> str:
+    """What to do about a failure that is not the source's."""
+    if "No space left" in message:
+        return TEMPORARY_HINT
+    if "terminated program" in message or message.startswith("ended by"):  # one of its passes, or the compiler itself
+        return "if the machine ran out of memory, compile fewer kernels at once; then try again"
+    return ""
 
 
 def _run(command: list[str], source: str, time_limit_s: float) -> str | None:
@@ -130,7 +151,10 @@ def _run(command: list[str], source: str, time_limit_s: float) -> str | None:
             raise
     if process.returncode == 0:
         return None
-    return f"exit status {process.returncode}\n{_shorten(messages)}"
+    end = f"exit status {process.returncode}"
+    if process.returncode < 0:
+        end = f"ended by {signal.Signals(-process.returncode).name}"
+    return f"{end}\n{_shorten(messages)}"
 
 
 def _shorten(messages: str, limit: int = 4000) -> str:

@@ -21,7 +21,8 @@ from triton import knobs
 from triton._C.libtriton import ir, passes
 from triton.backends.compiler import BaseBackend, GPUTarget
 
-from kernelsmith.triton_cpu import build, launch
+from kernelsmith.errors import UsageError
+from kernelsmith.triton_cpu import build, launch, pool
 from kernelsmith.triton_cpu.isa import host_isa
 
 # Ops that an earlier stage removes; a module read from a file skipped that stage.
@@ -77,6 +78,8 @@ class CPUOptions:
     def __post_init__(self) -> None:
         if self.num_warps < 1 or self.num_warps & (self.num_warps - 1):
             raise AssertionError(f"num_warps must be a power of 2, not {self.num_warps}")  # as on a GPU
+        if not 0 <= self.num_cpu_threads <= pool.MAX_THREADS:
+            raise UsageError(f"num_cpu_threads must be in 0..{pool.MAX_THREADS}, not {self.num_cpu_threads}")
 
     @property
     def enable_iisan(self) -> bool:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelsmith.errors import UsageError
+from kernelsmith.errors import InfrastructureError, UsageError
 from kernelsmith.triton_cpu import build, pool
 from kernelsmith.triton_cpu.formats import encode_f8
 from kernelsmith.triton_cpu.ir import Element
@@ -151,7 +151,8 @@ def compile_ttir(
     """The kernel for a TTIR module with one public function, ready to launch.
 
     Kept by content in this process, and in `cache_dir` if one is given: the caller vouches that only trusted programs
-    write there. Raises UnsupportedConstruct, BuildError and CompilerMissingError.
+    write there. Raises UnsupportedConstruct, BuildError, CompilerMissingError, and InfrastructureError where a kernel
+    cannot be kept or loaded.
     """
     return _compile_ttir(ttir, checked, fp_fusion, isa or host_isa(), cache_dir)
 
@@ -162,10 +163,16 @@ def _compile_ttir(ttir: str, checked: bool, fp_fusion: bool, isa: Isa, cache_dir
         return build_ttir(ttir, isa, fp_fusion=fp_fusion, checked=checked).load()
     parts = [source_hash(), build.identification(isa), str(fp_fusion), str(checked), ttir]
     stem = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    binary = _read(cache_dir, stem)
-    if binary is None:
-        binary = build_ttir(ttir, isa, fp_fusion=fp_fusion, checked=checked)
-        _write(cache_dir, stem, binary)
+    try:
+        binary = _read(cache_dir, stem)
+        if binary is None:
+            binary = build_ttir(ttir, isa, fp_fusion=fp_fusion, checked=checked)
+            _write(cache_dir, stem, binary)
+    except OSError as error:
+        raise InfrastructureError(
+            f"the folder for compiled kernels, {cache_dir}, cannot be used: {error}",
+            hint="give a folder that can be written to and has space left",
+        ) from error
     return binary.load()
 
 

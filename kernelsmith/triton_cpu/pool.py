@@ -15,15 +15,17 @@ import platform
 import stat
 import struct
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kernelsmith.errors import InfrastructureError, UsageError
 from kernelsmith.triton_cpu import build
+from kernelsmith.triton_cpu.cores import usable_cores
 
 # struct Request of cpp/pool.cpp: function, scratch bytes per thread, grid, threads; 8-byte argument slots follow.
 REQUEST_HEADER = "<QQiiii"
 MAX_GRID = 2**31 - 1
+MAX_THREADS = 2**16 - 1  # counted in 16 bits by cpp/pool.cpp
 
 _SOURCE = Path(__file__).parent / "cpp" / "pool.cpp"
 _FAILURES = {
@@ -34,24 +36,24 @@ _num_threads: int | None = None
 
 
 def get_num_threads() -> int:
-    """Threads per launch: what `set_num_threads` said, else `KERNELSMITH_CPU_THREADS`, else the cores we may run on."""
+    """Threads per launch: what `set_num_threads` said, else `KERNELSMITH_CPU_THREADS`, else `usable_cores`."""
     global _num_threads
     if _num_threads is None:
         text = os.environ.get("KERNELSMITH_CPU_THREADS", "")
-        _num_threads = _positive(text) if text else len(os.sched_getaffinity(0))
+        _num_threads = _positive(text) if text else usable_cores()
     return _num_threads
 
 
 def set_num_threads(count: int | None) -> None:
-    """Sets the threads of later launches; None asks the environment and the affinity mask again."""
+    """Sets the threads of later launches; None asks the environment and the machine again."""
     global _num_threads
     _num_threads = None if count is None else _positive(str(count))
 
 
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_THREADS:
         raise UsageError(
-            f"the number of CPU threads must be a whole number of at least 1, not {text!r}",
+            f"the number of CPU threads must be a whole number in 1..{MAX_THREADS}, not {text!r}",
             hint="set KERNELSMITH_CPU_THREADS, or call set_num_threads, with such a number",
         )
     return int(text)
@@ -117,15 +119,21 @@ def _check(status: int) -> int:
 
 
 def load_library(binary: bytes) -> ctypes.CDLL:
-    """Maps a shared library given as bytes. The file is gone afterwards; the mapping stays."""
+    """Maps a shared library given as bytes. The file is gone afterwards; the mapping stays.
+
+    Raises InfrastructureError where the folder of temporary files is full, cannot be written or holds no programs.
+    """
     _library()
-    handle, name = tempfile.mkstemp(prefix="kernelsmith-", suffix=".so")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(binary)
-        return ctypes.CDLL(name)
-    finally:
-        Path(name).unlink()
+        handle, name = tempfile.mkstemp(prefix="kernelsmith-", suffix=".so")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(binary)
+            return ctypes.CDLL(name)
+        finally:
+            Path(name).unlink()
+    except OSError as error:
+        raise InfrastructureError(f"a compiled kernel could not be loaded: {error}", build.TEMPORARY_HINT) from error
 
 
 def _library_path() -> Path:
@@ -136,26 +144,35 @@ def built_library(name: str, source: str) -> Path:
     """The shared library for a part of the runtime that is written in C++, compiled at its first use on a machine."""
     key = hashlib.sha256("\n".join([platform.machine(), build.find_compiler().version, source]).encode()).hexdigest()
     name = f"{name}-{key[:32]}.so"
-    for folder in (_cache_folder(), Path(tempfile.gettempdir()) / f"kernelsmith-{os.getuid()}"):
+    tried = []
+    for folder in _cache_folders():
         path = folder / name
-        with contextlib.suppress(OSError):
+        try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _is_private(folder):
+                tried.append(f"{folder} (others may write to it)")
                 continue
             if not path.exists():
                 write_atomically(path, build.compile_library(source))
             return path
+        except OSError as error:
+            tried.append(f"{folder} ({error.strerror or error})")
     raise InfrastructureError(
-        f"no folder to keep the compiled runtime in: tried {_cache_folder()} and the folder of temporary files",
-        hint="set KERNELSMITH_CACHE_DIR to a folder that you alone can write to",
+        f"no folder to keep the compiled runtime in: tried {', '.join(tried)}",
+        hint="set KERNELSMITH_CACHE_DIR to a folder with space left that you alone can write to",
     )
 
 
-def _cache_folder() -> Path:
-    own = os.environ.get("KERNELSMITH_CACHE_DIR")
-    if own:
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelsmith"
+def _cache_folders() -> Iterator[Path]:
+    """Where the compiled runtime may be kept, best first."""
+    if own := os.environ.get("KERNELSMITH_CACHE_DIR"):
+        yield Path(own)
+    elif common := os.environ.get("XDG_CACHE_HOME"):
+        yield Path(common) / "kernelsmith"
+    else:
+        with contextlib.suppress(RuntimeError):  # a user without a home, as in many containers
+            yield Path.home() / ".cache" / "kernelsmith"
+    yield Path(tempfile.gettempdir()) / f"kernelsmith-{os.getuid()}"
 
 
 def _is_private(folder: Path) -> bool:

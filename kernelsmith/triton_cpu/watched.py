@@ -3,7 +3,9 @@
     KERNELSMITH_CPU_CHECKED=1 KERNELSMITH_CPU_SCHEDULE=reversed pytest my_triton_tests.py
 
 Invariant: a launch that finds a fault raises `CheckedLaunchError` once it has ended, whatever it wrote. What torch did
-to a tensor is not known here, so all memory counts as written. Used by `driver`; imports numpy, so never at the start.
+to a tensor is not known here, so all memory counts as written. Launches take turns: what one of them knows about memory
+is kept for the next, and the search for masked-off values writes to it. Used by `driver`; imports numpy, so never at
+the start.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import json
 import linecache
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,7 +24,19 @@ from kernelsmith.triton_cpu import monitor
 from kernelsmith.triton_cpu.launch import Grid, Kernel
 from kernelsmith.triton_cpu.sites import Watch
 
-_memory = monitor.Memory(assume_written=True)
+_memory: monitor.Memory
+_turn: threading.Lock
+
+
+def _begin() -> None:
+    """Also in a forked child: the thread that held the lock, halfway through a change of the memory, is not there."""
+    global _memory, _turn
+    _memory = monitor.Memory(assume_written=True)
+    _turn = threading.Lock()
+
+
+_begin()
+os.register_at_fork(after_in_child=_begin)
 
 
 class WatchedLaunch:
@@ -46,7 +61,8 @@ class WatchedLaunch:
         )
         schedule, seed = requested_schedule()
         segments = [_segment(value) for value in _per_slot(kinds, values, len(slots))]
-        faults = monitor.run_checked(kernel, grid, slots, segments, _memory, schedule=schedule, seed=seed)
+        with _turn:
+            faults = monitor.run_checked(kernel, grid, slots, segments, _memory, schedule=schedule, seed=seed)
         if faults:
             raise CheckedLaunchError(tuple(map(_with_source, faults)))
 

@@ -192,7 +192,7 @@ def test_thread_count_limits_the_threads() -> None:
     assert np.flatnonzero(seen).tolist() == [0], "one thread takes the whole grid in one call"
 
 
-@pytest.mark.parametrize("value", ["0", "-3", "many", "2.5"])
+@pytest.mark.parametrize("value", ["0", "-3", "many", "2.5", "65536"])
 def test_a_bad_thread_count_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     cpu.set_num_threads(None)
     monkeypatch.setenv("KERNELSMITH_CPU_THREADS", value)
@@ -206,7 +206,7 @@ def test_thread_count_from_the_environment_and_from_the_affinity(monkeypatch: py
     assert cpu.get_num_threads() == 3
     cpu.set_num_threads(None)
     monkeypatch.delenv("KERNELSMITH_CPU_THREADS")
-    assert cpu.get_num_threads() == len(os.sched_getaffinity(0))
+    assert 1 <= cpu.get_num_threads() <= len(os.sched_getaffinity(0))
 
 
 def test_the_pool_is_compiled_once_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
