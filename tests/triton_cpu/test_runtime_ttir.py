@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,18 @@ def test_text_becomes_a_kernel() -> None:
     kernel = launch.compile_ttir(ADD)
     assert (kernel.name, kernel.arguments) == ("add", ("*f32", "*f32", "*f32", "i32"))
     assert adds(kernel)
+
+
+def launch_add(_: int) -> bool:
+    return adds(launch.compile_ttir(ADD))
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_pool_of_processes_launches(method: str) -> None:
+    assert launch_add(0)
+    with multiprocessing.get_context(method).Pool(2) as processes:
+        assert processes.map_async(launch_add, range(4)).get(timeout=100) == [True] * 4
 
 
 def test_the_same_text_is_compiled_once_per_process() -> None:
