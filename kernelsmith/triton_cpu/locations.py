@@ -1,7 +1,7 @@
 """Source lines out of TTIR's location aliases (`#loc3 = loc("x"(#loc1))`).
 
-Only used for messages. An inlined call's location names callee and caller; the caller's line, the last one in the
-text, is the kernel's own and is what a person wants to read.
+Only used for messages. An inlined call's location names callee and caller, innermost first. The line that a person
+wants to read is the innermost one that is not in Triton's own library.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ _REFERENCE = re.compile(r"#[\w$.]+")
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)(?:":(\d+):\d+|"?)')
 """A file with its line, or any other string: all are taken whole, so time is linear in a hostile text."""
 _MAX_DEPTH = 40
+_LIBRARY = "triton/language/"
 
 
 class Locations:
@@ -27,16 +28,17 @@ class Locations:
         return self._resolve(location, 0)
 
     def _resolve(self, location: str, depth: int) -> str | None:
-        direct = [(file, line) for file, line in _STRING.findall(location) if line]
-        if direct:
-            file, line = direct[-1]
-            return f"{file}:{line}"
-        if depth > _MAX_DEPTH:
-            return None
-        for alias in reversed(_REFERENCE.findall(location)):
+        best: str | None = None
+        for file, line in _STRING.findall(location):
+            if line and (best is None or _LIBRARY in best):
+                best = f"{file}:{line}"
+        if best is not None or depth > _MAX_DEPTH:
+            return best
+        for alias in _REFERENCE.findall(location):
+            if best is not None and _LIBRARY not in best:
+                break
             if alias not in self._known:
                 self._known[alias] = None
                 self._known[alias] = self._resolve(self._definitions.get(alias, ""), depth + 1)
-            if self._known[alias] is not None:
-                return self._known[alias]
-        return None
+            best = self._known[alias] or best
+        return best

@@ -239,7 +239,8 @@ class _Run:
         return result
 
     def faults(self) -> list[Fault]:
-        return [self._fault(report) for report in self.reports]
+        found = [self._fault(report) for report in self.reports]
+        return sorted(found, key=lambda fault: fault.kind is not FaultKind.OFFSET_WRAP)  # a cause before what it causes
 
     def _fault(self, report: _Report) -> Fault:
         watch = self._launch.watch

@@ -281,9 +281,25 @@ def strided(x, out, index, stride, B: tl.constexpr):
 def test_a_wrapped_32_bit_offset_is_reported_with_both_values() -> None:
     x, out = torch.rand(64), torch.empty(16)
     assert faults(strided[(1,)], x, out, torch.tensor([2], dtype=torch.int32), 10, B=16) == ()
-    found = faults(strided[(1,)], x, out, torch.tensor([5], dtype=torch.int32), 2**30, B=16)
-    wrap = next(fault for fault in found if fault.kind is FaultKind.OFFSET_WRAP)
+    wrap, *_ = faults(strided[(1,)], x, out, torch.tensor([5], dtype=torch.int32), 2**30, B=16)
+    assert wrap.kind is FaultKind.OFFSET_WRAP
     assert str(5 * 2**30) in wrap.detail and str(2**30) in wrap.detail
+
+
+@triton.jit
+def load_from(x, index):
+    return tl.load(x + index)  # in a helper
+
+
+@triton.jit
+def with_a_helper(x, out, B: tl.constexpr):
+    lane = tl.arange(0, B)
+    tl.store(out + lane, tl.sort(load_from(x, lane + 1)))
+
+
+def test_a_fault_in_a_helper_is_reported_there() -> None:
+    (fault,) = faults(with_a_helper[(1,)], torch.rand(16), torch.rand(16), B=16)
+    assert fault.location == f"{__file__}:{line_of('in a helper')}"
 
 
 @triton.jit
