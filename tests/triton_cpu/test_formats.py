@@ -200,7 +200,7 @@ def test_an_8_bit_float_is_passed_as_a_number() -> None:
     assert out.float().item() == -1.25
 
 
-UNSIGNED = {torch.uint8, torch.uint16, torch.uint32, torch.uint64}
+UNSIGNED = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 
 
 @pytest.mark.parametrize("source", [torch.float32, torch.float64, torch.bfloat16], ids=str)
