@@ -28,7 +28,9 @@ def test_a_machine_that_runs_these_tests_is_well(tmp_path: Path, monkeypatch: py
 
 
 def test_what_is_missing_comes_with_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KERNELSMITH_CXX", "no-such-compiler")
+    for name in ("KERNELSMITH_CXX", "CXX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "file").touch()
     found = examined(tmp_path / "file" / "runs")
     for name, fix in {"C++ compiler": "apt install g++", "runs folder": "--runs DIR"}.items():

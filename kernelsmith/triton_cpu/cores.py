@@ -22,7 +22,7 @@ def usable_cores() -> int:
 
 
 def cpu_quota(proc: Path) -> float | None:
-    """Cores' worth of CPU time that the control groups of the process behind `proc` allow; None where they set no limit.
+    """Cores' worth of CPU time that the control groups of the process at `proc` allow; None where they set no limit.
 
     A limit of a group holds for the groups inside it, so the least of them counts (cgroups(7); cpu.max: the kernel's
     admin-guide/cgroup-v2; cfs_quota: its scheduler/sched-bwc).
