@@ -26,7 +26,8 @@ _NEGATIVE_ZERO = {Element.F32: "-0.0f", Element.F64: "-0.0", Element.F16: "-0.0f
 class Combiner:
     """A combiner of one operation: its identity and the helper that folds a vector's lanes.
 
-    `fast` is a cheaper operation that ignores NaN the way maxnumf does, except that it never yields NaN.
+    `fast` is a cheaper operation that ignores NaN the way maxnumf does, except that it never yields NaN and takes the
+    zeros as equal.
     """
 
     op: Op
@@ -154,7 +155,7 @@ def _reduce_rows(scope: Scope, op: Op, axis: int, combiner: Combiner) -> None:
             if kind.element.is_half and fold in ("add", "multiply"):
                 loop.body[-1] = f"{lane} {folded} = ks_round_{kind.element.value}(ks_fold_{fold}<{lane}>({total}));"
         if fast:
-            _all_nan(loop, operand, axis, folded, extreme)
+            _exactly(loop, operand, combiner, folded, extreme)
         _put(loop, op.result, home, _drop(loop.index, axis), folded)
 
     several = Accumulator(total, declaration, merge)
@@ -179,20 +180,21 @@ def _add_alike(loop: Loop, how: tuple[Combiner, str | None, Type], what: tuple[s
     return f"{total} = {code};"
 
 
-def _all_nan(loop: Loop, operand: Value, axis: int, folded: str, extreme: str) -> None:
-    """maxnumf of nothing but NaN is NaN, which the fast form turned into -inf: look again in that rare case."""
-    scope = loop.scope
-    position = scope.fresh("i")
-    index = (*loop.index[:axis], Uniform(position), *loop.index[axis + 1 :])
-    again = Loop(scope, operand.type.shape, index, full=False, x=None)
-    item = uniform_code(evaluate(again, operand, index))
-    loop.body.append(f"if (__builtin_expect({folded} == {extreme}, 0)) {{")
-    loop.body.append("  bool number = false;")
-    loop.body.append(f"  for (i32 {position} = 0; {position} < {operand.type.shape[axis]}; ++{position}) {{")
+def _exactly(loop: Loop, operand: Value, combiner: Combiner, folded: str, extreme: str) -> None:
+    """The fast form cannot tell NaN from its identity nor one zero from the other: there, reduce the row once more."""
+    kind = operand.type
+    position, total = loop.scope.fresh("x"), loop.scope.fresh("acc")
+    again = Loop(loop.scope, kind.shape, loop.index, full=False, x=position)
+    item = again.as_vector(evaluate(again, operand, loop.index), kind)
+    merged = loop.scope.writer.elementwise(combiner.op, [total, item], [kind, kind], vector=True)
+    loop.body.append(f"if (__builtin_expect({folded} == {extreme} || {folded} == 0, 0)) {{")
+    loop.body.append(f"  {vector_type(kind)} {total} = ks_splat<{vector_type(kind)}>({combiner.identity});")
+    loop.body.extend(f"  {line}" for line in again.pre)
+    loop.body.append(f"  for (i64 {position} = 0; {position} < {again.extent}; {position} += KS_W) {{")
     loop.body.extend(f"    {line}" for line in again.body)
-    loop.body.append(f"    number |= {item} == {item};")
+    loop.body.append(f"    {total} = {merged};")
     loop.body.append("  }")
-    loop.body.append(f'  if (!number) {folded} = __builtin_nan("");')
+    loop.body.append(f"  {folded} = ks_fold_{combiner.fold}<{scalar_type(Type(kind.element))}>({total});")
     loop.body.append("}")
 
 

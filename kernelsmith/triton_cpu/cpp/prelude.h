@@ -332,7 +332,7 @@ KS_INLINE vu32 ks_mulhi(vu32 a, vu32 b) {
 }
 KS_INLINE vu64 ks_mulhi(vu64 a, vu64 b) { vu64 r; KS_EACH_LANE r[l] = ks_mulhi((u64)a[l], (u64)b[l]); return r; }
 
-// ---- floats: maxnumf ignores NaN, maximumf hands it on and orders the zeros ----
+// ---- floats: maxnumf ignores NaN, maximumf hands it on; for both -0 is less than +0, as PTX has it ----
 
 // A function of scalars on vectors: the result of type R, lane by lane.
 template <class R, class F, class... A> KS_INLINE R ks_lanes(F f, A... a) {
@@ -344,8 +344,6 @@ KS_INLINE f32 ks_abs(f32 x) { return ks_f32_of(ks_bits_of(x) & 0x7fffffff); }
 KS_INLINE f64 ks_abs(f64 x) { return ks_f64_of(ks_bits_of(x) & ~(1ul << 63)); }
 KS_INLINE vf32 ks_abs(vf32 x) { return (vf32)((vu32)x & 0x7fffffffu); }
 KS_INLINE vf64 ks_abs(vf64 x) { return (vf64)((vu64)x & ~(1ul << 63)); }
-template <class T> KS_INLINE T ks_maxnum(T a, T b) { return ks_select(ks_mask(a > b) | ks_mask(b != b), a, b); }
-template <class T> KS_INLINE T ks_minnum(T a, T b) { return ks_select(ks_mask(a < b) | ks_mask(b != b), a, b); }
 KS_INLINE f32 ks_both(f32 a, f32 b) { return ks_f32_of(ks_bits_of(a) & ks_bits_of(b)); }
 KS_INLINE f64 ks_both(f64 a, f64 b) { return ks_f64_of(ks_bits_of(a) & ks_bits_of(b)); }
 KS_INLINE vf32 ks_both(vf32 a, vf32 b) { return (vf32)((vu32)a & (vu32)b); }
@@ -354,6 +352,13 @@ KS_INLINE f32 ks_either(f32 a, f32 b) { return ks_f32_of(ks_bits_of(a) | ks_bits
 KS_INLINE f64 ks_either(f64 a, f64 b) { return ks_f64_of(ks_bits_of(a) | ks_bits_of(b)); }
 KS_INLINE vf32 ks_either(vf32 a, vf32 b) { return (vf32)((vu32)a | (vu32)b); }
 KS_INLINE vf64 ks_either(vf64 a, vf64 b) { return (vf64)((vu64)a | (vu64)b); }
+// Equal numbers other than zeros have equal bits. (vrangeps would do, but it hands on signalling NaNs.)
+template <class T> KS_INLINE T ks_maxnum(T a, T b) {
+  return ks_select(ks_mask(a == b), ks_both(a, b), ks_select(ks_mask(a > b) | ks_mask(b != b), a, b));
+}
+template <class T> KS_INLINE T ks_minnum(T a, T b) {
+  return ks_select(ks_mask(a == b), ks_either(a, b), ks_select(ks_mask(a < b) | ks_mask(b != b), a, b));
+}
 template <class T> KS_INLINE T ks_maximum(T a, T b) {
   T unequal = ks_select(ks_mask(a > b), a, ks_select(ks_mask(a < b), b, a + b));
   return ks_select(ks_mask(a == b), ks_both(a, b), unequal);
@@ -412,6 +417,8 @@ KS_FOLD(or, a | b)
 KS_FOLD(xor, a ^ b)
 KS_FOLD(larger, a > b ? a : b)
 KS_FOLD(smaller, a < b ? a : b)
+KS_FOLD(maxnum, ks_maxnum(a, b))
+KS_FOLD(minnum, ks_minnum(a, b))
 KS_FOLD(maximum, ks_maximum(a, b))
 KS_FOLD(minimum, ks_minimum(a, b))
 
