@@ -161,7 +161,7 @@ class Cursor:
         value: Attribute
         if token.kind == "number":
             self.position += 1
-            value = int(token.text, 0) if token.text.lstrip("-").isdigit() else token.text
+            value = int(token.text) if token.text.lstrip("-").isdigit() else token.text
         elif token.kind == "string":
             self.position += 1
             value = token.text[1:-1]

@@ -23,7 +23,7 @@ from triton.backends.driver import DriverBase
 from kernelsmith.errors import UsageError
 from kernelsmith.triton_cpu import pool
 from kernelsmith.triton_cpu.isa import host_isa
-from kernelsmith.triton_cpu.launch import entry_of, pack_slot
+from kernelsmith.triton_cpu.launch import Kernel, entry_of, pack_slot
 
 if TYPE_CHECKING:
     from kernelsmith.triton_cpu.watched import WatchedLaunch
@@ -83,9 +83,10 @@ class _Launcher:
         if metadata.watch is not None:
             from kernelsmith.triton_cpu.watched import WatchedLaunch
 
-            self._watched = WatchedLaunch(
-                metadata.name, self._kinds, self._scratch_bytes, metadata.watch, metadata.waits
+            kernel = Kernel(
+                metadata.name, tuple(self._kinds), self._scratch_bytes, 0, None, metadata.waits, threads=self._threads
             )
+            self._watched = WatchedLaunch(kernel, metadata.watch)
         # The fast path: no tuples, no descriptors, every type known to `struct`.
         self._picks = [(path[0], kind.startswith("*")) for path, kind in self._leaves]
         codes = ["Q" if kind.startswith("*") else _SCALARS.get(kind, ("", ""))[0] for _, kind in self._leaves]

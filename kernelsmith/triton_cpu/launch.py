@@ -62,7 +62,8 @@ class Kernel:
     """A kernel mapped into this process.
 
     `arguments` are the types of its slots, in order (`*f32`, `i32`, ...); `library` keeps its code mapped, unless
-    somebody else does; `waits`: its instances may wait for others; `watch`: it runs under a monitor only.
+    somebody else does; `waits`: its instances may wait for others; `watch`: it runs under a monitor only; `threads`: at
+    most so many run it (0: as `pool.set_num_threads` says).
     """
 
     name: str
@@ -72,6 +73,7 @@ class Kernel:
     library: ctypes.CDLL | None
     waits: bool = False
     watch: Watch | None = None
+    threads: int = 0
 
     def launch(self, grid: Grid, slots: Sequence[int | float]) -> None:
         """Runs the grid to its end. A slot holds an address or a scalar; a grid with a zero runs nothing."""
@@ -96,7 +98,7 @@ class Kernel:
                 f"got {len(slots)}"
             )
         packed = b"".join(map(pack_slot, self.arguments, slots)) + pack_slot("i64", context or 0)
-        return pool.header(self.entry, grid, self.scratch_bytes) + packed
+        return pool.header(self.entry, grid, self.scratch_bytes, self.threads) + packed
 
 
 @dataclass(frozen=True)

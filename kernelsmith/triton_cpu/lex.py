@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kernelsmith.triton_cpu.errors import TtirError
 
 MAX_TEXT = 8 << 20
+MAX_DIGITS = 400
 
 _PATTERN = re.compile(
     r"""(?P<skip>[ \t\r]+|//[^\n]*)
@@ -45,7 +46,7 @@ def tokenize(text: str) -> list[Token]:
     """Split TTIR text into tokens, newlines kept, blanks and comments dropped, one `end` token last.
 
     Raises:
-        TtirError: the text is too long or has a character that no TTIR has.
+        TtirError: the text or a number in it is too long, or it has a character that no TTIR has.
     """
     if len(text) > MAX_TEXT:
         raise TtirError(f"TTIR text has {len(text)} characters; at most {MAX_TEXT} are read")
@@ -61,6 +62,8 @@ def tokenize(text: str) -> list[Token]:
         if kind == "skip":
             continue
         token = match.group()
+        if kind in ("number", "dims") and len(token) > MAX_DIGITS:
+            raise TtirError(f"line {line} of the TTIR: {token[:20]}... has more than {MAX_DIGITS} characters")
         tokens.append(Token(token if kind in ("punct", "arrow") else kind, token, line))
         if kind == "newline":
             line += 1

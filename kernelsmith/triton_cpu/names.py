@@ -78,7 +78,3 @@ def _float_literal(value: float, nan_bits: int, element: Element) -> str:
     if math.isinf(value):
         return f"{'-' if value < 0 else ''}__builtin_inf{'f' if single else ''}()"
     return value.hex() + ("f" if single else "")
-
-
-def constant_expression(bits: int, kind: Type) -> str:
-    return literal(bits, kind.element)

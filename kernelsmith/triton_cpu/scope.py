@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from kernelsmith.triton_cpu.analysis import Uses
 from kernelsmith.triton_cpu.elementwise import Writer
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _STACK_BYTES = 192 << 10
 _MAX_SCRATCH = 1 << 30
+_MAX_SOURCE = 2 << 20
+_MAX_NAMES = 1 << 16
 _ALIGNMENT = 64
 
 
@@ -62,6 +64,8 @@ class Scope:
         self.stack_bytes = 0
         self.scratch_bytes = 0
         self._taken: dict[str, int] = {}
+        self._names = 0
+        self._source = 0
 
     @property
     def checked(self) -> bool:
@@ -71,11 +75,22 @@ class Scope:
         """A C++ name nobody has used; never one of the runtime's own."""
         clean = identifier(name)
         number = self._taken.get(clean, 0)
+        self._names += 1
+        if self._names > _MAX_NAMES:
+            self._too_long(f"{_MAX_NAMES} variables")
         self._taken[clean] = number + 1
         return f"{clean}_{number}"
 
     def write(self, *lines: str) -> None:
         self.lines.extend("  " * self.depth + line for line in lines)
+        self._source += sum(2 * self.depth + len(line) + 1 for line in lines)
+        if self._source > _MAX_SOURCE:
+            self._too_long(f"{_MAX_SOURCE >> 20} MiB")
+
+    def _too_long(self, limit: str) -> NoReturn:
+        """Every call of a function that is not inlined becomes a copy of it, so short text can mean a lot of code."""
+        reason = f"its C++ would have more than {limit}; unroll less, or call fewer functions"
+        raise UnsupportedConstruct(self.module.kernel.name, reason)
 
     def open(self, header: str) -> None:
         self.write(header)

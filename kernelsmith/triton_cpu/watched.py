@@ -40,14 +40,10 @@ os.register_at_fork(after_in_child=_begin)
 
 
 class WatchedLaunch:
-    """Runs one compiled kernel under its monitor. `watch` is its `Watch` as JSON text."""
+    """Runs one compiled kernel under its monitor. `kernel` lacks the entry, and `watch` is its `Watch` as JSON text."""
 
-    def __init__(self, name: str, arguments: Sequence[str], scratch_bytes: int, watch: str, waits: bool) -> None:
-        self._name = name
-        self._arguments = tuple(arguments)
-        self._scratch_bytes = scratch_bytes
-        self._waits = waits
-        self._watch = Watch.from_json(json.loads(watch))
+    def __init__(self, kernel: Kernel, watch: str) -> None:
+        self._kernel = replace(kernel, watch=Watch.from_json(json.loads(watch)))
 
     def __call__(
         self, entry: int, grid: Grid, slots: Sequence[int | float], kinds: Sequence[str], values: Sequence[Any]
@@ -56,9 +52,7 @@ class WatchedLaunch:
 
         Raises CheckedLaunchError.
         """
-        kernel = Kernel(
-            self._name, self._arguments, self._scratch_bytes, entry, None, waits=self._waits, watch=self._watch
-        )
+        kernel = replace(self._kernel, entry=entry)
         schedule, seed = requested_schedule()
         segments = [_segment(value) for value in _per_slot(kinds, values, len(slots))]
         with _turn:

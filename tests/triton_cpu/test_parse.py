@@ -160,6 +160,36 @@ def test_text_without_end_depth_without_end_and_length_without_end() -> None:
         parse("module {\n}\n")
 
 
+def calls(depth: int, each: int, body: str) -> str:
+    """A kernel and functions of which each calls the next several times; the last does `body`."""
+    call = "    tt.call @f{}() : () -> ()\n"
+    private = "  tt.func private @f{}() {{\n{}    tt.return\n  }}\n"
+    inner = [private.format(n, call.format(n + 1) * each if n + 1 < depth else body) for n in range(depth)]
+    kernel = "  tt.func public @f() {\n" + call.format(0) * each + "    tt.return\n  }\n"
+    return "module {\n" + "".join(inner) + kernel + "}\n"
+
+
+@pytest.mark.parametrize("body", ["", "    %c = arith.constant 1 : i32\n    %d = arith.addi %c, %c : i32\n"])
+def test_short_text_that_means_endless_code_is_refused_soon(body: str) -> None:
+    assert generate(calls(3, 3, body), isa=AVX2).source.count("[&]") > 27
+    with pytest.raises(UnsupportedConstruct, match="would have more than"):
+        generate(calls(8, 10, body), isa=AVX2)  # 10^8 copies
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    %a = tt.splat %n : i32 -> tensor<{}xi32>",
+        "    %a = tt.make_range {{end = {} : i32, start = 0 : i32}} : tensor<8xi32>",
+        "    %a = arith.constant {} : i32",
+        "    %a:{} = tt.frobnicate %n : i32",
+    ],
+)
+def test_numbers_of_thousands_of_digits_are_refused(body: str) -> None:
+    with pytest.raises(TtirError, match="characters"):
+        generate(function(body.format("9" * 5000)), isa=AVX2)
+
+
 def test_long_chains_of_expressions_neither_overflow_nor_explode() -> None:
     chain = ["    %x0 = tt.splat %f : f32 -> tensor<16xf32>"]
     chain += [f"    %x{n + 1} = arith.addf %x{n}, %x{n} : tensor<16xf32>" for n in range(1500)]

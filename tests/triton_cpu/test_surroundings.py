@@ -119,3 +119,8 @@ def test_a_kernel_may_have_its_own_number_of_threads(monkeypatch: pytest.MonkeyP
     for count in (0, 1, 3):
         double[(2,)](x, out, 64, B=32, num_cpu_threads=count)
     assert asked == [get_num_threads(), 1, 3]
+    monkeypatch.setenv("KERNELSMITH_CPU_CHECKED", "1")
+    double.device_caches.clear()
+    double[(2,)](x, out, 64, B=32, num_cpu_threads=2)
+    double.device_caches.clear()
+    assert asked[3:] == [2]
