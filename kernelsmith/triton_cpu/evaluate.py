@@ -17,6 +17,7 @@ from kernelsmith.triton_cpu.loop import Index, Loop, Varies
 from kernelsmith.triton_cpu.memory import (
     addresses,
     at_addresses,
+    from_snapshot,
     load_lanes,
     read_array,
     read_constant,
@@ -361,6 +362,8 @@ def _load(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     pointer = evaluate(loop, op.operands[0], index)
     if checks is not None:
         return checks.load(loop, op, index, pointer, mask)
+    if op in loop.scope.snapshots:
+        pointer = from_snapshot(loop, pointer, loop.scope.snapshots[op], value.type)
     other = evaluate(loop, op.operands[2], index) if len(op.operands) > 2 and mask != Uniform("true") else ZERO
     return load_lanes(loop, value, pointer, mask, other)
 

@@ -6,6 +6,8 @@ Masked-off lanes are never touched.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kernelsmith.triton_cpu import affine
 from kernelsmith.triton_cpu.errors import UnsupportedConstruct
 from kernelsmith.triton_cpu.ir import Dense, Element, Op, Type, Value
@@ -15,6 +17,15 @@ from kernelsmith.triton_cpu.reps import Linear, Offsets, Prefix, Rep, Uniform, V
 from kernelsmith.triton_cpu.streaming import far_condition
 
 _TRUE = Uniform("true")
+
+
+class Snapshot(NamedTuple):
+    """An array that a load reads instead where `near`, a variable, is true."""
+
+    near: str
+    array: str
+
+
 _ADDRESS = Type(Element.I64)
 
 
@@ -158,6 +169,30 @@ def _unmasked(element: str, pointer: Rep, place: str, lanes: str) -> str:
 
 def _stored_vector(element: str) -> str:
     return vector_type(Type(Element(element)))
+
+
+def from_snapshot(loop: Loop, pointer: Rep, snapshot: Snapshot, kind: Type) -> Rep:
+    """The pointers of a load at the loop's own index, to memory or to the snapshot of it."""
+    near, array = snapshot
+    size = kind.element.bytes
+    flat = affine.flatten(loop, loop.index, kind.shape)
+
+    def either(base: str, place: str) -> str:
+        return loop.scalar(Type(Element.I8, (), pointer=True), f"{near} ? {place} : {base}", "p")
+
+    if isinstance(pointer, Uniform) and isinstance(flat, Uniform):
+        return Uniform(either(pointer.code, element_address(array, size, flat.code)))
+    if isinstance(pointer, Linear) and isinstance(flat, Linear) and flat.stride == 1:
+        stride = pointer.stride
+        if stride != 1:
+            stride = loop.scalar(_ADDRESS, f"{near} ? 1l : (i64){stride}")
+        return Linear(either(pointer.base, element_address(array, size, flat.base)), stride)
+    moved = pointer if isinstance(pointer, Offsets) else at_addresses(loop, addresses(loop, pointer, size))
+    lanes = place_of(loop, moved, kind)[1]
+    chosen = (
+        f"ks_select({near}, ks_convert<vi64>({loop.as_vector(flat, Type(Element.I32))}), ks_convert<vi64>({lanes}))"
+    )
+    return Offsets(either(moved.base, array), loop.vector(_ADDRESS, chosen, "offset").code, wide=True)
 
 
 def place_of(loop: Loop, pointer: Rep, kind: Type) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from kernelsmith.triton_cpu.names import array_element, identifier
 
 if TYPE_CHECKING:
     from kernelsmith.triton_cpu.checking import Checks
+    from kernelsmith.triton_cpu.memory import Snapshot
 
 _STACK_BYTES = 192 << 10
 _MAX_SCRATCH = 1 << 30
@@ -32,6 +33,7 @@ class Scope:
         planned: arrays that a loop being emitted is about to fill.
         shifted: loop-carried tensors that are (initial value, scalar that was added to every element since).
         endings: arrays whose elements from an index on (a variable) all equal a scalar (another).
+        snapshots: loads that may have to read what memory held before.
         in_place: matrix products that accumulate right in this array.
         waits: a program instance may wait for what another one does to memory.
         checks: set in a checked build; every access to the caller's memory is to be emitted by it.
@@ -55,6 +57,7 @@ class Scope:
         self.planned: dict[Value, str] = {}
         self.shifted: dict[Value, tuple[Value, str]] = {}
         self.endings: dict[str, tuple[str, str]] = {}
+        self.snapshots: dict[Op, Snapshot] = {}
         self.in_place: dict[Op, str] = {}
         self.coarse: dict[Op, str] = {}
         self.multiplies = False

@@ -1,9 +1,8 @@
 """The operations that do something, in program order: stores, atomics, products, and what must be settled first.
 
 A lazy load runs where its value is needed, which must not be after a store that could change it. Before anything with
-an effect, every load that a later root still needs gets its array; a store's own loop may load on the way only from
-the very offsets it writes, so that no element is overwritten before it is read, even when two arguments are one
-tensor.
+an effect, every load that a later root still needs gets its array; a store's own loop may load on the way only what
+it does not overwrite before it is read (see `overlap`).
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from kernelsmith.triton_cpu.memory import store_lanes, write_array
 from kernelsmith.triton_cpu.messages import emit_print
 from kernelsmith.triton_cpu.names import array_element
 from kernelsmith.triton_cpu.nest import emit_nest
+from kernelsmith.triton_cpu.overlap import Bases, bases, keep_apart
 from kernelsmith.triton_cpu.reduce import emit_reduce
 from kernelsmith.triton_cpu.reps import ZERO, Linear, Uniform, uniform_code
 from kernelsmith.triton_cpu.scan import emit_scan
@@ -119,57 +119,33 @@ def emit_scalar(scope: Scope, op: Op) -> None:
     scope.scalars[op.result] = uniform_code(rep)
 
 
-def same_offsets(scope: Scope, a: Value, b: Value) -> bool:
-    """True if two pointer tensors are the same but for the argument they start from."""
-    while a is not b:
-        first, second = scope.definition(a), scope.definition(b)
-        if first is None or second is None:
-            return (
-                first is second
-                and not a.type.shape
-                and not b.type.shape
-                and _is_argument(scope, a)
-                and _is_argument(scope, b)
-            )
-        if first.name != second.name or first.operands[1:] != second.operands[1:] or a.type.shape != b.type.shape:
-            return False
-        if first.name not in ("tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims"):
-            return False
-        if (
-            first.integer("axis") != second.integer("axis")
-            or first.operands[0].type.element.bytes != b.type.element.bytes
-        ):
-            return False
-        a, b = first.operands[0], second.operands[0]
-    return True
-
-
-def _is_argument(scope: Scope, value: Value) -> bool:
-    return any(value in function.arguments for function in scope.module.functions.values())
-
-
 def emit_store(scope: Scope, op: Op) -> None:
-    risky = _risky_loads(scope, op)
+    safe, risky = _loads(scope, op)
+    keep_apart(scope, op, safe)
     if risky and not _store_where_apart(scope, op, risky):
         for load in risky:
             materialise(scope, load.result)
         risky = []
     if not risky:
         _store(scope, op)
+    for load in safe:
+        scope.snapshots.pop(load, None)
 
 
-def _risky_loads(scope: Scope, op: Op) -> list[Op]:
-    """Loads that a store's own loop must not execute: an earlier iteration may have overwritten what they read."""
+def _loads(scope: Scope, op: Op) -> tuple[dict[Op, Bases], list[Op]]:
+    """The loads of a store's values: those with its own offsets, and those that read what any step may overwrite."""
     pointer = op.operands[0]
     known = set(scope.arrays)
     moved = set(scope.uses.moved_loads_below(op.operands, known))
-    return [
-        load
-        for load in scope.uses.loads_below(op.operands, known)
-        if load in moved
-        or load.result.type.shape != pointer.type.shape
-        or not same_offsets(scope, load.operands[0], pointer)
-    ]
+    safe: dict[Op, Bases] = {}
+    risky: list[Op] = []
+    for load in scope.uses.loads_below(op.operands, known):
+        ends = bases(scope, load.operands[0], pointer)
+        if ends is None or load in moved or load.result.type.shape != pointer.type.shape:
+            risky.append(load)
+        else:
+            safe[load] = ends
+    return safe, risky
 
 
 def _store_where_apart(scope: Scope, op: Op, risky: list[Op]) -> bool:

@@ -295,6 +295,9 @@ KS_MASKED(f32, f32, vf32, KS_SAME, KS_SAME)
 KS_INLINE bool ks_apart(const char *a, i64 a_bytes, const char *b, i64 b_bytes) {
   return (u64)a + (u64)a_bytes <= (u64)b || (u64)b + (u64)b_bytes <= (u64)a;
 }
+KS_INLINE u64 ks_distance(const char *a, const char *b) { return a < b ? b - a : a - b; }
+// Whether memory of so many bytes from a on overlaps that from b on, but is not the same.
+KS_INLINE bool ks_near(const char *a, const char *b, u64 bytes) { return ks_distance(a, b) - 1 < bytes - 1; }
 
 // ---- integers: division by zero and overflow give a value, as on a GPU, instead of a signal ----
 
