@@ -141,12 +141,17 @@ def divide(loop: Loop, op_name: str, kind: Type, a: Rep, b: Rep) -> Rep | None:
 
 
 def compare(loop: Loop, op: Op, a: Rep, b: Rep) -> Rep | None:
-    """A comparison of consecutive integers with one number holds for a prefix, or from some point on."""
+    """A comparison of consecutive integers with one number holds for a prefix, or from some point on.
+
+    Unless they wrap within the row, which only checked builds notice.
+    """
     predicate = op.words[0]
     if isinstance(b, Linear) and isinstance(a, Uniform):
         a, b, predicate = b, a, _FLIPPED.get(predicate, predicate)
     if loop.x is None or not (isinstance(a, Linear) and isinstance(b, Uniform) and a.stride == 1):
         return None
+    if loop.scope.checks is not None:
+        loop.scope.checks.row(loop, op, a)
     if predicate in ("sge", "sgt") and loop.full:  # the lower bounds of block pointers: if of the first, then of all
         sign = ">=" if predicate == "sge" else ">"
         loop.require(loop.count(f"{a.base} {sign} {b.code} ? {loop.extent}l : 0l"))

@@ -120,6 +120,18 @@ class Checks:
         self._synchronises |= bool(order & ORDERS["acquire"])
         return may, f"ks_updated<{size}>(check, {pointer}, {order});"
 
+    def row(self, loop: Loop, op: Op, rep: Linear) -> None:
+        """Reports consecutive integers that a mask compares, if they wrap before the end of their row."""
+        kind = op.operands[0].type
+        bits, first = kind.element.bits, affine.number(rep.base)
+        if bits == 64 or (first is not None and first + loop.extent <= 1 << (bits - 1)):
+            return
+        last = f"((i64){rep.base} + {loop.extent - 1})"
+        report = f"ks_wrapped_one(check, {self.sites.number(op, kind.shape)}, {last}, (i{bits}){last}, -1)"
+        line = f"if (__builtin_expect({last} != (i{bits}){last}, 0)) {report};"
+        if line not in loop.pre:
+            loop.pre.append(line)
+
     def divisor(self, op: Op, code: str) -> str:
         """A scalar divisor, which is reported if it is zero."""
         return f"ks_divisor(check, {self.sites.number(op, ())}, {code})"

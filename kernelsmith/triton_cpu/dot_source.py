@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from kernelsmith.triton_cpu import affine
 from kernelsmith.triton_cpu.atomics import is_volatile
-from kernelsmith.triton_cpu.evaluate import by_definition, evaluate, materialise, transposed
+from kernelsmith.triton_cpu.evaluate import by_definition, evaluate, materialise
 from kernelsmith.triton_cpu.ir import Dense, Element, Op, Type, Value
 from kernelsmith.triton_cpu.loop import Index, Loop
 from kernelsmith.triton_cpu.memory import write_array
+from kernelsmith.triton_cpu.moves import transposed
 from kernelsmith.triton_cpu.names import array_element, vector_type
 from kernelsmith.triton_cpu.nest import emit_nest
 from kernelsmith.triton_cpu.reps import ZERO, Linear, Rep, Uniform

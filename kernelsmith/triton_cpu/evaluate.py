@@ -25,6 +25,7 @@ from kernelsmith.triton_cpu.memory import (
     swapped_lanes,
     write_array,
 )
+from kernelsmith.triton_cpu.moves import MOVES, transposed
 from kernelsmith.triton_cpu.names import array_element
 from kernelsmith.triton_cpu.nest import emit_nest
 from kernelsmith.triton_cpu.reps import ZERO, Digit, Linear, Rep, Uniform
@@ -155,6 +156,8 @@ def by_definition(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     special = _SPECIAL.get(op.name)
     if special is not None:
         return special(loop, op, value, index)
+    if op.name in MOVES:
+        return evaluate(loop, op.operands[0], MOVES[op.name](loop, op, value, index))
     if not (op.name.startswith(("arith.", "math.")) or op.name in ELEMENTWISE):
         raise UnsupportedConstruct(op.name, reason_for(op.name), op.location)
     return _elementwise(loop, op, value, index)
@@ -249,29 +252,6 @@ def _make_range(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     return affine.integer_sum(loop, _I32, index[0], Uniform(str(op.integer("start"))))
 
 
-def _splat(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
-    return evaluate(loop, op.operands[0], ())
-
-
-def _expand_dims(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
-    axis = op.integer("axis")
-    return evaluate(loop, op.operands[0], index[:axis] + index[axis + 1 :])
-
-
-def _broadcast(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
-    source = op.operands[0]
-    return evaluate(
-        loop, source, tuple(ZERO if size == 1 else at for at, size in zip(index, source.type.shape, strict=True))
-    )
-
-
-def transposed(op: Op, index: Index) -> Index:
-    """Where the operand of a tt.trans has what its result has at `index`."""
-    order = [int(number) for number in op.text("order").rpartition(":")[2].split(",")]
-    moved = dict(zip(order, index, strict=True))
-    return tuple(moved[number] for number in range(len(order)))
-
-
 def _transpose(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     if _should_turn(loop, op, value, index):
         materialise(loop.scope, value)
@@ -288,16 +268,6 @@ def _should_turn(loop: Loop, op: Op, value: Value, index: Index) -> bool:
         return True
     load = scope.definition(source)
     return load is not None and load.name == "tt.load" and not _contiguous_down(scope, load.operands[0])
-
-
-def _reshape(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
-    source = op.operands[0]
-    long = [at for at, size in zip(index, value.type.shape, strict=True) if size > 1]
-    if [size for size in source.type.shape if size > 1] == [size for size in value.type.shape if size > 1]:
-        rest = iter(long)
-        return evaluate(loop, source, tuple(next(rest) if size > 1 else ZERO for size in source.type.shape))
-    flat = affine.flatten(loop, index, value.type.shape)
-    return evaluate(loop, source, affine.unflatten(loop, flat, source.type.shape))
 
 
 def _flip(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
@@ -324,10 +294,6 @@ def _join(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     chosen = which.code + " != 0" if isinstance(which, Uniform) else f"ks_mask({loop.as_vector(which, _I32)} != 0)"
     code = f"ks_select({chosen}, {loop.as_vector(b, value.type)}, {loop.as_vector(a, value.type)})"
     return loop.vector(value.type, code, value.name)
-
-
-def _split(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
-    return evaluate(loop, op.operands[0], (*index, Uniform(str(op.results.index(value)))))
 
 
 def _gather(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
@@ -405,17 +371,9 @@ def _poison(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
 _SPECIAL: dict[str, Callable[[Loop, Op, Value, Index], Rep]] = {
     "arith.constant": read_constant,
     "tt.make_range": _make_range,
-    "tt.splat": _splat,
-    "tt.unsplat": lambda loop, op, value, index: evaluate(
-        loop, op.operands[0], (ZERO,) * len(op.operands[0].type.shape)
-    ),
-    "tt.expand_dims": _expand_dims,
-    "tt.broadcast": _broadcast,
     "tt.trans": _transpose,
-    "tt.reshape": _reshape,
     FLIP: _flip,
     "tt.join": _join,
-    "tt.split": _split,
     "tt.gather": _gather,
     "tt.reduce": _pair,
     "tt.addptr": _addptr,
@@ -428,5 +386,3 @@ _SPECIAL: dict[str, Callable[[Loop, Op, Value, Index], Rep]] = {
     "tt.get_num_programs": _program_id,
     "ub.poison": _poison,
 }
-
-__all__ = ["by_definition", "evaluate", "materialise", "transposed"]

@@ -10,7 +10,8 @@ from kernelsmith.triton_cpu import affine
 from kernelsmith.triton_cpu.evaluate import evaluate
 from kernelsmith.triton_cpu.ir import Element, Op, Type, Value
 from kernelsmith.triton_cpu.loop import Index, Loop
-from kernelsmith.triton_cpu.reps import ZERO, Linear, Rep, Uniform
+from kernelsmith.triton_cpu.moves import MOVES
+from kernelsmith.triton_cpu.reps import Linear, Rep, Uniform
 
 _WIDE = Type(Element.I64)
 _ARITHMETIC = ("arith.addi", "arith.subi", "arith.muli")
@@ -32,56 +33,45 @@ def offsets(loop: Loop, pointer: Value, index: Index) -> list[tuple[Rep, Rep, Ty
             if _may_wrap(loop, offset):
                 found.append((evaluate(loop, offset, index), _exact(loop, offset, index, signed=True), offset.type))
         else:
-            index = _source_index(op, index)
+            index = MOVES[op.name](loop, op, op.result, index)
         pointer = op.operands[0]
 
 
 def _may_wrap(loop: Loop, value: Value) -> bool:
-    """Whether narrow arithmetic on more than constants went into the value."""
-    seen: set[Value] = set()
-    stack = [value]
+    """Whether narrow arithmetic went into a value, on more than the ranges and constants of a block's indices."""
+    seen: set[tuple[Value, bool]] = set()
+    stack = [(value, False)]
     while stack:
-        op = loop.scope.definition(current := stack.pop())
-        if current in seen or op is None:
+        current, narrow = item = stack.pop()
+        op = loop.scope.definition(current)
+        if item in seen:
             continue
-        seen.add(current)
-        if op.name in _ARITHMETIC and current.type.element.bits < 64 and not current.type.is_predicate:
-            if not _is_small(loop, current):
-                return True
-        elif op.name in (*_MOVES, *_EXTENSIONS, *_ARITHMETIC):
-            stack.extend(op.operands)
+        seen.add(item)
+        if op is not None and op.name in (*_ARITHMETIC, *_MOVES):
+            counts = op.name in _ARITHMETIC and current.type.element.bits < 64 and not current.type.is_predicate
+            stack.extend((operand, narrow or counts) for operand in op.operands)
+        elif narrow and (op is None or op.name not in ("tt.make_range", "arith.constant")):
+            return True
+        elif op is not None and op.name in _EXTENSIONS:
+            stack.extend((operand, False) for operand in op.operands)
     return False
 
 
-def _is_small(loop: Loop, value: Value) -> bool:
-    """True for a sum or product of ranges and constants, which a block's indices are."""
-    op = loop.scope.definition(value)
-    if op is None:
-        return False
-    if op.name in (*_ARITHMETIC, *_MOVES):
-        return all(_is_small(loop, operand) for operand in op.operands)
-    return op.name in ("tt.make_range", "arith.constant")
-
-
-def _source_index(op: Op, index: Index) -> Index:
-    """Where the operand of a move is read for the result's `index`."""
-    if op.name == "tt.splat":
-        return ()
-    if op.name == "tt.expand_dims":
-        axis = op.integer("axis")
-        return index[:axis] + index[axis + 1 :]
-    shape = op.operands[0].type.shape
-    return tuple(ZERO if size == 1 else at for at, size in zip(index, shape, strict=True))
-
-
 def _exact(loop: Loop, value: Value, index: Index, *, signed: bool) -> Rep:
+    key = (value, index, signed)
+    if key not in loop.exact:
+        loop.exact[key] = _compute(loop, value, index, signed=signed)
+    return loop.exact[key]
+
+
+def _compute(loop: Loop, value: Value, index: Index, *, signed: bool) -> Rep:
     op = loop.scope.definition(value)
     kept = value in loop.scope.arrays or value in loop.scope.shifted
     if op is not None and not kept and not value.type.is_predicate:
         if op.name in _ARITHMETIC:
             return _sum(loop, op, index, signed=signed)
         if op.name in _MOVES:
-            return _exact(loop, op.operands[0], _source_index(op, index), signed=signed)
+            return _exact(loop, op.operands[0], MOVES[op.name](loop, op, op.result, index), signed=signed)
         if op.name in _EXTENSIONS and not op.operands[0].type.is_predicate:
             return _exact(loop, op.operands[0], index, signed=op.name == "arith.extsi")
         if op.name == "arith.constant":

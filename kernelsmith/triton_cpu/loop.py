@@ -39,6 +39,7 @@ class Loop:
             be uniform, or `Varies` is raised.
         named: the scalars in `pre` by their code.
         positions: the vectors of indices in `body` by their code.
+        exact: what integers would be had nothing wrapped, signed or not (see `exact`).
         pre_end: lines between finding the masks' reach and the x loop.
         endings: what `fused` values are beyond that reach.
         reads_arrays: whether the body takes vectors from the kernel's own arrays.
@@ -67,6 +68,7 @@ class Loop:
         self.same_for_all_x: dict[tuple[Value, Index], Rep] = {}
         self.in_body: dict[tuple[Value, Index], Rep] = {}
         self.positions: dict[tuple[Type, str], Vector] = {}
+        self.exact: dict[tuple[Value, Index, bool], Rep] = {}
 
     def tail(self) -> Loop:
         """The second copy, for the x that the limits leave over."""

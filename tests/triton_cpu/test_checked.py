@@ -360,3 +360,17 @@ def test_a_replay_knows_what_was_written() -> None:
     again = [segments[0], segments[2], segments[0], None]
     slots = [segments[0].address, segments[2].address, segments[0].address, 256]
     assert monitor.run_checked(kernel, (2, 1, 1), slots, again, memory) == ()
+
+
+@triton.jit
+def bounded(out, start, n, B: tl.constexpr):
+    o = tl.add(start, tl.arange(0, B), sanitize_overflow=False)
+    tl.store(out + tl.arange(0, B), 1.0, mask=o < n)
+
+
+def test_a_mask_whose_indices_wrap_within_a_row_is_reported() -> None:
+    out, most = torch.zeros(64), 2**31 - 1
+    assert faults(bounded[(1,)], out, most - 63, most, B=64) == ()
+    (fault,) = faults(bounded[(1,)], out, most - 7, most, B=64)
+    assert fault.kind is FaultKind.OFFSET_WRAP
+    assert str(most + 56) in fault.detail

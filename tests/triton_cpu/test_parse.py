@@ -199,6 +199,16 @@ def test_long_chains_of_expressions_neither_overflow_nor_explode() -> None:
     assert kernel.source.count(" + ") < 5000
 
 
+def test_offsets_that_are_long_chains_do_not_explode_in_checked_builds() -> None:
+    chain = ["    %x0 = tt.splat %n : i32 -> tensor<16xi32>"]
+    chain += [f"    %x{n + 1} = arith.addi %x{n}, %x{n} : tensor<16xi32>" for n in range(500)]
+    chain += ["    %q = tt.splat %p : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>"]
+    chain += ["    %a = tt.addptr %q, %x500 : tensor<16x!tt.ptr<f32>>, tensor<16xi32>"]
+    chain += ["    %v = tt.load %a : tensor<16x!tt.ptr<f32>>", "    tt.store %q, %v : tensor<16x!tt.ptr<f32>>"]
+    kernel = generate(function("\n".join(chain)), isa=AVX2, checked=True)
+    assert kernel.source.count(" + ") < 5000
+
+
 def test_damaged_text_never_escapes_as_another_error() -> None:
     draw = random.Random(7)
     texts = [(FOLDER / "3.7.1" / f"{name}.ttir").read_text() for name in ("softmax", "early_return", "atomics")]
