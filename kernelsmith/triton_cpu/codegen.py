@@ -18,7 +18,7 @@ from kernelsmith.triton_cpu.analysis import analyse
 from kernelsmith.triton_cpu.checking import Checks
 from kernelsmith.triton_cpu.control import emit_function
 from kernelsmith.triton_cpu.decompose import decompose
-from kernelsmith.triton_cpu.errors import UnsupportedConstruct
+from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
 from kernelsmith.triton_cpu.ir import Element, Function, Module, Type, Value, walk
 from kernelsmith.triton_cpu.isa import Isa
 from kernelsmith.triton_cpu.names import scalar_type
@@ -85,12 +85,18 @@ def generate(ttir: str, *, fp_fusion: bool = True, checked: bool = False, isa: I
         TtirError: the text is malformed.
         UnsupportedConstruct: it uses something that this backend does not compile.
     """
-    module = simplify(decompose(parse(ttir)))
     with _deep_recursion():
         try:
-            return _generate(module, isa, checked)
+            return _generate(simplify(decompose(parse(ttir))), isa, checked)
         except RecursionError:
-            raise UnsupportedConstruct(module.kernel.name, "its expressions nest too deeply") from None
+            raise UnsupportedConstruct("this kernel", "its expressions nest too deeply") from None
+        except (TtirError, UnsupportedConstruct):
+            raise
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            # Only text that no front end prints gets here: what every operation needs is taken for granted below.
+            raise TtirError(
+                f"the TTIR has an operation whose operands or attributes do not fit it: {error!r}"
+            ) from error
 
 
 def _generate(module: Module, isa: Isa, checked: bool) -> GeneratedKernel:
@@ -109,7 +115,7 @@ def _generate(module: Module, isa: Isa, checked: bool) -> GeneratedKernel:
         stop = f"\n    if ({context}->stop) return;"
     run = _RUN.format(stop=stop, drain="  ks_drain();\n" if scope.streams else "")
     body = "\n".join([*head, *scope.lines, "}"])
-    headers = ["prelude.h", *(["dot.h"] if scope.multiplies else [])]
+    headers = ["prelude.h", "memory.h", "arithmetic.h", "atomics.h", *(["dot.h"] if scope.multiplies else [])]
     headers += ["checked_abi.h", "checked.h"] if scope.monitor is not None else []
     parts = [_level(isa), *map(_text, headers), mathlib.source(scope.writer.functions, isa), body, run]
     arguments = tuple(ArgumentType(argument.type.element.value, argument.type.pointer) for argument in kernel.arguments)
