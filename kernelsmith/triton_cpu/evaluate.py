@@ -26,7 +26,7 @@ from kernelsmith.triton_cpu.memory import (
     write_array,
 )
 from kernelsmith.triton_cpu.moves import MOVES, transposed
-from kernelsmith.triton_cpu.names import array_element
+from kernelsmith.triton_cpu.names import array_element, vector_type
 from kernelsmith.triton_cpu.nest import emit_nest
 from kernelsmith.triton_cpu.reps import ZERO, Digit, Linear, Rep, Uniform
 from kernelsmith.triton_cpu.scope import Scope
@@ -297,10 +297,16 @@ def _join(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
 
 
 def _gather(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
-    axis = op.integer("axis")
-    where = evaluate(loop, op.operands[1], index)
-    if op.operands[1].type.element is not Element.I32 and not isinstance(where, Uniform):
-        where = loop.vector(_I32, f"__builtin_convertvector({loop.as_vector(where, op.operands[1].type)}, vi32)")
+    """Elements at computed indices; one out of range means the nearest, so that none reads foreign memory."""
+    axis, kind = op.integer("axis"), op.operands[1].type
+    where, last = evaluate(loop, op.operands[1], index), op.operands[0].type.shape[axis] - 1
+    if isinstance(where, Uniform):
+        where = Uniform(loop.scalar(_I32, f"(i32)ks_smaller<i64>(ks_larger<i64>({where.code}, 0), {last})"))
+    else:
+        lanes, wanted = loop.as_vector(where, kind), vector_type(kind)
+        last = min(last, (1 << (kind.element.bits - 1)) - 1)
+        code = f"ks_smaller(ks_larger({lanes}, {wanted}{{}}), ks_splat<{wanted}>({last}))"
+        where = loop.vector(_I32, code if kind.element is Element.I32 else f"ks_convert<vi32>({code})")
     return evaluate(loop, op.operands[0], (*index[:axis], where, *index[axis + 1 :]))
 
 

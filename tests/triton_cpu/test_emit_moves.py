@@ -75,3 +75,18 @@ def test_sort(dtype: torch.dtype, descending: bool) -> None:
     out = torch.empty_like(x)
     sort_rows[(1,)](x, out, ROWS=2, N=32, DESCENDING=descending)
     assert torch.equal(out, x.sort(descending=descending).values)
+
+
+@triton.jit
+def picked(x, where, out, N: tl.constexpr):
+    o = tl.arange(0, N)
+    tl.store(out + o, tl.gather(tl.load(x + o) * 2, tl.load(where + o), 0))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.int8], ids=str)
+def test_gather_stays_inside_its_tensor(dtype: torch.dtype) -> None:
+    x, out = torch.arange(256.0), torch.empty(256)
+    where = torch.randint(torch.iinfo(dtype).min, torch.iinfo(dtype).max, (256,), dtype=dtype)
+    where[:64] = torch.arange(64).to(dtype)
+    picked[(1,)](x, where, out, N=256)
+    assert torch.equal(out, 2 * where.long().clamp(0, 255).float())

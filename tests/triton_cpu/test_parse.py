@@ -137,6 +137,21 @@ def test_constructs_that_are_not_covered_are_named(body: str, words: str) -> Non
         generate(function(body, "%p: !tt.ptr<f32>, %n: i32, %f: f32"), isa=AVX512)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    %a = arith.addi %n : i32",
+        "    %a = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>\n"
+        "    %b = tt.trans %a {order = array<i32: 1>} : tensor<8xi32> -> tensor<8xi32>\n"
+        "    %q = tt.splat %p : !tt.ptr<i32> -> tensor<8x!tt.ptr<i32>>\n"
+        "    tt.store %q, %b : tensor<8x!tt.ptr<i32>>",
+    ],
+)
+def test_operations_whose_operands_do_not_fit_are_no_bare_errors(body: str) -> None:
+    with pytest.raises((TtirError, UnsupportedConstruct)):
+        generate(function(body, "%p: !tt.ptr<i32>, %n: i32"), isa=AVX512)
+
+
 def test_an_uncovered_construct_is_reported_with_its_line() -> None:
     text = function('    %a = tt.frobnicate %n : i32 -> i32 loc("kernel.py":12:3)')
     with pytest.raises(UnsupportedConstruct) as caught:
