@@ -49,7 +49,8 @@ class Checks:
         self._check_offsets(loop, op, index, mask, lane)
         if isinstance(pointer, Uniform) and isinstance(mask, Uniform) and (other is None or isinstance(other, Uniform)):
             default = other.code if isinstance(other, Uniform) else _masked(site, kind)
-            access = f"{view}, {_LOAD if plain else _VOLATILE}, {site}, {pointer.code}, {mask.code}, {_first(lane)}"
+            chosen, place = " && ".join([*loop.reached(), mask.code]), "-1" if loop.x is not None else _first(lane)
+            access = f"{view}, {_LOAD if plain else _VOLATILE}, {site}, {pointer.code}, {chosen}, {place}"
             read = f"ks_get_{stored(kind.element).value}({pointer.code})"
             code = f"(ks_may_read<{kind.element.bytes}>(check, {access}) ? {read} : {default})"
             return Uniform(loop.scalar(kind.with_shape(()), code, op.result.name))

@@ -136,6 +136,10 @@ class Loop:
         """From here on the body is right only for x < count."""
         self.limits[count] = None
 
+    def reached(self) -> list[str]:
+        """Conditions without which no iteration happens, for what stands before the loop but must not happen then."""
+        return [f"{count} > 0" for count in self.limits] if self.x is not None else []
+
     def as_vector(self, rep: Rep, kind: Type) -> str:
         """The KS_W lanes of an integer, float or predicate."""
         target = vector_type(kind)

@@ -137,9 +137,10 @@ def load_lanes(loop: Loop, value: Value, pointer: Rep, mask: Rep, other: Rep) ->
     element = stored(kind.element).value
     if isinstance(pointer, Uniform) and isinstance(mask, Uniform):
         code = f"ks_get_{element}({pointer.code})"
-        if mask != _TRUE and isinstance(other, Uniform):
-            code = f"{mask.code} ? {code} : {other.code}"
+        conditions = [*loop.reached(), *([mask.code] if mask != _TRUE else [])]
         if mask == _TRUE or isinstance(other, Uniform):
+            if conditions:
+                code = f"{' && '.join(conditions)} ? {code} : {other.code if isinstance(other, Uniform) else '0'}"
             return Uniform(loop.scalar(kind.with_shape(()), code, value.name))
     default = loop.as_vector(other, kind)
     place, lanes = place_of(loop, pointer, kind)

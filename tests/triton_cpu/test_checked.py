@@ -374,3 +374,20 @@ def test_a_mask_whose_indices_wrap_within_a_row_is_reported() -> None:
     (fault,) = faults(bounded[(1,)], out, most - 7, most, B=64)
     assert fault.kind is FaultKind.OFFSET_WRAP
     assert str(most + 56) in fault.detail
+
+
+@triton.jit
+def doubled(x, out, n, B: tl.constexpr):
+    o = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + o, tl.load(x + o // 128, mask=o < n), mask=o < n)
+
+
+@pytest.mark.parametrize("divisor_in_row", [False, True])
+def test_an_element_that_a_row_shares_is_loaded_only_where_a_lane_wants_it(divisor_in_row: bool) -> None:
+    block = 256 if divisor_in_row else 64
+    for n in (300, 512):
+        x, out = torch.arange(float(-(-n // 128))), torch.zeros(n)
+        assert faults(doubled[(8 * 256 // block,)], x, out, n, B=block) == ()
+        assert torch.equal(out, x.repeat_interleave(128)[:n])
+    (fault,) = faults(doubled[(2 * 256 // block,)], x[:3], out, 512, B=block)
+    assert fault.kind is FaultKind.OUT_OF_BOUNDS
