@@ -42,6 +42,7 @@ _KINDS = (
 _ACCESSES = ("load", "load", "store", "atomic")
 _RACES = ("reads what the other wrote", "overwrites what the other wrote", "overwrites what the other read")
 _ROOM = 256
+_MANY = 2**32 - 1  # KS_MANY: several program instances
 
 
 class _Segment(ctypes.Structure):
@@ -184,6 +185,8 @@ class _Run:
         addresses = np.array([table.ctypes.data for table in tables] or [0], np.uint64)
         count = len(launch.segments)
         kept_back = schedule is Schedule.DEFERRED
+        for number in (*range(count), *range(count)):  # the first round may replace shadows that overlap
+            self._prepare(number)
         described = (_Segment * max(1, count))(*(self._segment(number, kept_back) for number in range(count)))
         context = _Context(ctypes.addressof(described), addresses.ctypes.data, masked.ctypes.data, self._first, 0)
         library = _library()
@@ -202,6 +205,23 @@ class _Run:
         self.masked = [number for number in range(sites) if masked[number]]
         self.reports = reports[: min(found, _ROOM)]
 
+    def _prepare(self, number: int) -> None:
+        """Make the shadow of an argument, where it needs one."""
+        launch = self._launch
+        segment = launch.segments[number]
+        if segment is None or not launch.watch.checked:
+            return
+        if self._among(number, launch.watch.accesses.stored) or not launch.memory.surely_written(
+            segment.address, segment.nbytes
+        ):
+            known = [other for other in launch.segments if other is not None]
+            granule = smallest_granule(known, segment)
+            self.shadows[number] = launch.memory.shadow(segment.address, segment.nbytes, granule)
+
+    def _among(self, number: int, arguments: tuple[int, ...]) -> bool:
+        """Whether the memory of an argument is among that of some arguments."""
+        return -1 in arguments or bool(set(overlapping(self._launch.segments, number)) & set(arguments))
+
     def _segment(self, number: int, kept_back: bool) -> _Segment:
         """What the generated code is told of an argument. Shadows exist where two program instances could meet."""
         launch = self._launch
@@ -209,16 +229,9 @@ class _Run:
         if segment is None or not launch.watch.checked:
             return _Segment()
         accesses = launch.watch.accesses
-        near = set(overlapping(launch.segments, number))
-        stored = -1 in accesses.stored or bool(near & set(accesses.stored))
-        loaded = -1 in accesses.loaded or bool(near & set(accesses.loaded))
-        known = [other for other in launch.segments if other is not None]
-        granule = smallest_granule(known, segment)
+        shadow = self.shadows.get(number)
+        granule = segment.itemsize if shadow is None else shadow.granule
         result = _Segment(segment.address, segment.nbytes)
-        shadow = None
-        if stored or not launch.memory.surely_written(segment.address, segment.nbytes):
-            shadow = self.shadows[number] = launch.memory.shadow(segment.address, segment.nbytes, granule)
-            granule = shadow.granule
         result.shift = granule.bit_length() - 1
         result.kept_back = kept_back
         valid = valid_entries(segment, granule)
@@ -229,10 +242,10 @@ class _Run:
             return result
         start = shadow.offset(segment.address)
         result.owner = shadow.owner[start:].ctypes.data
-        if stored and loaded:
+        if self._among(number, accesses.stored) and self._among(number, accesses.loaded):
             result.reader = shadow.array("reader", np.uint32)[start:].ctypes.data
         if accesses.stamped:
-            result.stamp = shadow.array("stamp", np.uint16)[start:].ctypes.data
+            result.stamp = shadow.array("stamp", np.uint32)[start:].ctypes.data
         if accesses.synchronises:
             result.owner_clock = shadow.array("owner_clock", np.uint32)[start:].ctypes.data
             result.reader_clock = shadow.array("reader_clock", np.uint32)[start:].ctypes.data
@@ -262,7 +275,7 @@ class _Run:
             lane=_unflatten(int(report.lane), site.shape),
             tensor=self.name(number) if number >= 0 else None,
             index=place,
-            other=self.program(int(report.other)) if kind is FaultKind.RACE else None,
+            other=self.program(int(report.other)) if kind is FaultKind.RACE and report.other != _MANY else None,
             detail=self._detail(kind, report, segment, site.message),
             count=int(report.count),
         )

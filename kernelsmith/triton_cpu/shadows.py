@@ -15,6 +15,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from kernelsmith.errors import UsageError
+
 _Entry = TypeVar("_Entry", bound=np.generic)
 _FIRST_PROGRAM = 2  # 0: nobody wrote it; 1: it was written before any launch
 _LAST_PROGRAM = 2**32 - 2**16
@@ -147,6 +149,8 @@ class Memory:
 
     def numbers(self, programs: int) -> int:
         """Numbers for the program instances of a launch; the first one is returned."""
+        if programs > _LAST_PROGRAM - _FIRST_PROGRAM:
+            raise UsageError(f"a checked launch numbers its program instances in 32 bits; {programs} are too many")
         if self._next + programs > _LAST_PROGRAM:
             self._forget_programs()
         first = self._next

@@ -102,6 +102,51 @@ def test_a_read_of_what_another_program_writes_is_a_race_in_any_order(monkeypatc
 
 
 @triton.jit
+def gather_then_overwrite(x, n):
+    me = tl.program_id(0)
+    if me < n - 1:
+        tl.load(x, volatile=False)
+    total = tl.load(x)
+    tl.store(x + me + 1, total)
+    if me == 0:
+        tl.store(x, 1.0)  # overwrites what all read
+
+
+def test_a_write_of_what_several_read_is_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELSMITH_CPU_SCHEDULE", "reversed")
+    (fault,) = faults(gather_then_overwrite[(4,)], torch.zeros(5), 4)
+    assert (fault.kind, fault.location) == (FaultKind.RACE, f"{__file__}:{line_of('overwrites what all read')}")
+    assert fault.other is None
+
+
+@triton.jit
+def again_and_again(out, rounds, B: tl.constexpr):
+    lane = tl.arange(0, B)
+    for i in range(rounds):
+        tl.store(out + lane * 2, i)
+        tl.store(out + lane // 2 * 2, 7 + tl.zeros([B], tl.int32))
+
+
+def test_a_program_may_write_an_element_as_often_as_it_likes() -> None:
+    assert faults(again_and_again[(1,)], torch.zeros(64, dtype=torch.int32), 40_000, B=32) == ()
+
+
+def test_overlapping_arguments_share_what_is_known_of_their_memory() -> None:
+    memory = torch.zeros(64 + 8, dtype=torch.int32)
+    found = faults(two_names[(2,)], memory[:64], memory[8:], B=64)
+    assert {fault.kind for fault in found} == {FaultKind.RACE}
+
+
+@triton.jit
+def two_names(a, b, B: tl.constexpr):
+    lane = tl.arange(0, B)
+    if tl.program_id(0) == 0:
+        tl.store(a + lane, lane)
+    else:
+        tl.store(b + lane, lane)
+
+
+@triton.jit
 def halves(out, B: tl.constexpr, SAME: tl.constexpr):
     lane = tl.arange(0, B)
     tl.store(out + lane // 2, lane // 2 if SAME else lane)

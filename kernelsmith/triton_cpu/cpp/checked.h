@@ -18,13 +18,17 @@ struct KsNoValues {
 };
 
 template <int SIZE, class Values>
-KS_COLD vi32 ks_ask(KsCheck &c, i32 kind, i32 site, i32 segment, vi64 address, vi32 mask, i64 lane, i64 stride, Values values) {
+KS_COLD vi32 ks_ask(KsCheck &c, i32 kind, i32 site, i32 segment, vi64 address, vi32 mask, vi32 active, i64 lane, i64 stride, Values values) {
   alignas(64) char stored[KS_W * 8];
   KsAccess a;
   a.kind = kind; a.site = site; a.segment = segment; a.size = SIZE;
   a.lane = lane; a.lane_stride = (i32)stride;
-  a.lanes = 0;
-  for (int l = 0; l < KS_W; ++l) { a.address[l] = address[l]; if (mask[l]) a.lanes |= 1u << l; }
+  a.lanes = a.active = 0;
+  for (int l = 0; l < KS_W; ++l) {
+    a.address[l] = address[l];
+    if (mask[l]) a.lanes |= 1u << l;
+    if (active[l]) a.active |= 1u << l;
+  }
   if (kind == KS_STORE) values(stored);
   a.values = stored;
   const u32 allowed = c.context->examine(&c, &a);
@@ -39,7 +43,7 @@ struct KsView {
   u64 lo, bytes;
   const u8 *valid;
   u32 *owner, *reader, *owner_clock, *reader_clock;
-  u16 *stamp;
+  u32 *stamp;
   i32 shift, kept_back, number;
   u32 me, base;
   KS_MEMBER KsView(const KsCheck &c, i32 n)
@@ -55,7 +59,6 @@ struct KsView {
 
 // Writes an entry per lane of the mask and no other: those behind it may be another thread's.
 KS_INLINE void ks_mark(u32 *at, vi32 mask, u32 value) { ks_store_i32((char *)at, mask, (vi32)ks_splat<vu32>(value)); }
-KS_INLINE void ks_mark(u16 *at, vi32 mask, u16 value) { ks_store_i16((char *)at, mask, (vi16)ks_splat<vu16>(value)); }
 
 // Whether the lanes of a load may read addresses that follow each other, as far as is known without the monitor.
 template <int SIZE> KS_INLINE bool ks_plain_load(const KsCheck &c, const KsView &s, const char *p, vi32 mask) {
@@ -72,6 +75,8 @@ template <int SIZE> KS_INLINE bool ks_plain_load(const KsCheck &c, const KsView 
       ks_mark(s.reader + at, first, s.me);
       if (s.reader_clock) ks_mark(s.reader_clock + at, first, c.clock);
     }
+    const vi32 others = mask & ~first & (reader != s.me) & (reader != KS_MANY);
+    if (!s.reader_clock && ks_bits(others)) ks_mark(s.reader + at, others, KS_MANY);
   }
   return true;
 }
@@ -79,15 +84,29 @@ template <int SIZE> KS_INLINE bool ks_plain_store(const KsCheck &c, const KsView
   if (!s.inside(p, SIZE * KS_W) || !s.owner || s.kept_back || SIZE != 1 << s.shift) return false;
   const u64 at = ((u64)p - s.lo) / SIZE;
   const vu32 owner = *(const wu32 *)(s.owner + at);
-  vi32 bad = mask & (owner >= s.base);
+  vi32 bad = mask & (owner >= s.base) & (owner != s.me);
+  if (s.stamp) bad |= mask & (owner == s.me) & (*(const wu32 *)(s.stamp + at) == c.serial);
   if (s.reader) {
     const vu32 reader = *(const wu32 *)(s.reader + at);
     bad |= mask & (reader >= s.base) & (reader != s.me);
   }
   if (ks_bits(bad)) return false;
   ks_mark(s.owner + at, mask, s.me);
-  if (s.stamp) ks_mark(s.stamp + at, mask, (u16)c.serial);
+  if (s.stamp) ks_mark(s.stamp + at, mask, c.serial);
   if (s.owner_clock) ks_mark(s.owner_clock + at, mask, c.clock);
+  return true;
+}
+
+// The same for a store to one place.
+template <int SIZE> KS_INLINE bool ks_plain_write(const KsCheck &c, const KsView &s, const char *p) {
+  if (!s.inside(p, SIZE) || !s.owner || s.kept_back || SIZE != 1 << s.shift) return false;
+  const u64 at = ((u64)p - s.lo) / SIZE;
+  const u32 owner = s.owner[at];
+  if (owner >= s.base && (owner != s.me || (s.stamp && s.stamp[at] == c.serial))) return false;
+  if (s.reader && s.reader[at] >= s.base && s.reader[at] != s.me) return false;
+  s.owner[at] = s.me;
+  if (s.stamp) s.stamp[at] = c.serial;
+  if (s.owner_clock) s.owner_clock[at] = c.clock;
   return true;
 }
 
@@ -95,22 +114,22 @@ template <int SIZE> KS_INLINE bool ks_plain_store(const KsCheck &c, const KsView
 template <int SIZE, class All, class Some>
 KS_INLINE auto ks_load_row(KsCheck &c, const KsView &s, i32 site, const char *p, i64 lane, i64 stride, All all, Some some) -> decltype(all()) {
   if (KS_LIKELY(ks_plain_load<SIZE>(c, s, p, ks_all()))) return all();
-  return some(ks_ask<SIZE>(c, KS_LOAD, site, s.number, ks_ramp((i64)p, (i64)SIZE), ks_all(), lane, stride, KsNoValues()));
+  return some(ks_ask<SIZE>(c, KS_LOAD, site, s.number, ks_ramp((i64)p, (i64)SIZE), ks_all(), ks_all(), lane, stride, KsNoValues()));
 }
 template <int SIZE, class Some>
 KS_INLINE auto ks_load_row(KsCheck &c, const KsView &s, i32 site, const char *p, vi32 mask, i64 lane, i64 stride, Some some) -> decltype(some(mask)) {
   if (KS_LIKELY(ks_plain_load<SIZE>(c, s, p, mask))) return some(mask);
-  return some(ks_ask<SIZE>(c, KS_LOAD, site, s.number, ks_ramp((i64)p, (i64)SIZE), mask, lane, stride, KsNoValues()));
+  return some(ks_ask<SIZE>(c, KS_LOAD, site, s.number, ks_ramp((i64)p, (i64)SIZE), mask, mask, lane, stride, KsNoValues()));
 }
 template <int SIZE, class Values, class All, class Some>
 KS_INLINE void ks_store_row(KsCheck &c, const KsView &s, i32 site, const char *p, i64 lane, i64 stride, Values values, All all, Some some) {
   if (KS_LIKELY(ks_plain_store<SIZE>(c, s, p, ks_all()))) all();
-  else some(ks_ask<SIZE>(c, KS_STORE, site, s.number, ks_ramp((i64)p, (i64)SIZE), ks_all(), lane, stride, values));
+  else some(ks_ask<SIZE>(c, KS_STORE, site, s.number, ks_ramp((i64)p, (i64)SIZE), ks_all(), ks_all(), lane, stride, values));
 }
 template <int SIZE, class Values, class Some>
 KS_INLINE void ks_store_row(KsCheck &c, const KsView &s, i32 site, const char *p, vi32 mask, i64 lane, i64 stride, Values values, Some some) {
   if (KS_LIKELY(ks_plain_store<SIZE>(c, s, p, mask))) some(mask);
-  else some(ks_ask<SIZE>(c, KS_STORE, site, s.number, ks_ramp((i64)p, (i64)SIZE), mask, lane, stride, values));
+  else some(ks_ask<SIZE>(c, KS_STORE, site, s.number, ks_ramp((i64)p, (i64)SIZE), mask, mask, lane, stride, values));
 }
 
 // Which lanes of a load or store may access any addresses.
@@ -120,11 +139,14 @@ KS_INLINE vi32 ks_may_gather(KsCheck &c, const KsView &s, i32 kind, i32 site, vi
     const vu64 at = (vu64)address - s.lo;
     if (KS_LIKELY(ks_bits(mask & ks_mask(at > s.bytes - SIZE)) == 0)) return mask;
   }
-  return ks_ask<SIZE>(c, kind, site, s.number, address, mask, lane, stride, KsNoValues());
+  return ks_ask<SIZE>(c, kind, site, s.number, address, mask, mask, lane, stride, KsNoValues());
 }
 template <int SIZE, class Values>
 KS_INLINE vi32 ks_may_scatter(KsCheck &c, const KsView &s, i32 site, vi64 address, vi32 mask, i64 lane, i64 stride, Values values) {
-  return ks_ask<SIZE>(c, KS_STORE, site, s.number, address, mask, lane, stride, values);
+  vi32 open = mask;
+  KS_EACH_LANE if (mask[l] && ks_plain_write<SIZE>(c, s, (const char *)address[l])) open[l] = 0;
+  if (KS_LIKELY(ks_bits(open) == 0)) return mask;
+  return (mask & ~open) | ks_ask<SIZE>(c, KS_STORE, site, s.number, address, open, mask, lane, stride, values);
 }
 
 // One place.
@@ -133,7 +155,7 @@ KS_COLD bool ks_ask_one(KsCheck &c, i32 kind, i32 site, i32 segment, const char 
   char stored[8];
   KsAccess a;
   a.kind = kind; a.site = site; a.segment = segment; a.size = SIZE;
-  a.lane = lane; a.lane_stride = 0; a.lanes = 1;
+  a.lane = lane; a.lane_stride = 0; a.lanes = a.active = 1;
   a.address[0] = (i64)p;
   if (kind == KS_STORE) values(stored);
   a.values = stored;
@@ -153,7 +175,7 @@ template <int SIZE> KS_INLINE bool ks_may_read(KsCheck &c, const KsView &s, i32 
 }
 template <int SIZE, class Values>
 KS_INLINE bool ks_may_write(KsCheck &c, const KsView &s, i32 site, char *p, bool mask, i64 lane, Values values) {
-  return mask && ks_ask_one<SIZE>(c, KS_STORE, site, s.number, p, lane, values);
+  return mask && (ks_plain_write<SIZE>(c, s, p) || ks_ask_one<SIZE>(c, KS_STORE, site, s.number, p, lane, values));
 }
 template <int SIZE> KS_INLINE bool ks_may_update(KsCheck &c, const KsView &s, i32 site, char *p, bool mask, i64 lane, i32 order) {
   if (!mask || !ks_ask_one<SIZE>(c, KS_ATOMIC, site, s.number, p, lane, KsNoValues())) return false;

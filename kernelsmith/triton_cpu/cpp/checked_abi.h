@@ -18,11 +18,14 @@ struct KsSegment {
   const u8 *valid;  // per granule, for views with gaps; null: all of it
   u32 *owner;       // null: nobody writes here and all of it was written
   u32 *reader;      // null: no launch both reads and writes here
-  u16 *stamp;
+  u32 *stamp;
   u32 *owner_clock, *reader_clock;  // null: the kernel synchronises nothing
   i32 shift;
   i32 kept_back;    // every store goes by the monitor, which keeps it from the others
 };
+
+static const u32 KS_MANY = 0xffffffff;    // a reader: several program instances
+static const u32 KS_UPDATED = 0xffffffff;  // a stamp: the write was atomic
 
 enum KsAccessKind { KS_LOAD = 0, KS_VOLATILE = 1, KS_STORE = 2, KS_ATOMIC = 3 };
 enum KsFault { KS_BOUNDS = 0, KS_UNWRITTEN, KS_RACE, KS_CONFLICT, KS_WRAP, KS_DIVISION, KS_ASSERTION, KS_DEADLOCK };
@@ -30,7 +33,7 @@ enum KsOrder { KS_RELAXED = 0, KS_ACQUIRE = 1, KS_RELEASE = 2 };
 
 struct KsAccess {
   i32 kind, site, segment, size;
-  u32 lanes;                // the active ones, a bit each
+  u32 lanes, active;        // those that are asked about, and all that take part: a bit each
   i32 lane_stride;
   i64 lane;                 // place of lane 0 in the tile, -1 where it is not known
   i64 address[16];
@@ -69,7 +72,7 @@ struct KsCheck {
   void *known;  // what this program instance has synchronised with; the monitor's own
 
   KsCheck(KsContext *c, u64 program)
-      : segments(c->segments), context(c), me(c->base + (u32)program), base(c->base), serial(0), clock(1), spins(0), seen_serial(0), spun(false), known(0) {
+      : segments(c->segments), context(c), me(c->base + (u32)program), base(c->base), serial(0), clock(1), spins(0), seen_serial(0), spun(false), beat(0), since(0), moves(0), known(0) {
     c->begin(this);
   }
   ~KsCheck() { context->end(this); }

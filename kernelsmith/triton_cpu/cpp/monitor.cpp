@@ -70,7 +70,6 @@ struct Guard {
     ~Guard() { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
 };
 
-static const u16 kAtomic = 0xffff;                      // the stamp of an atomic write
 static const long kFreshNs = 100L * 1000 * 1000;         // who looked this long ago has got on since
 static const long kOnItsWayNs = 2L * 1000 * 1000;       // how long a store may take that was announced
 static const long kPatienceNs = 500L * 1000 * 1000;     // how long all must have waited for it to be a deadlock
@@ -121,8 +120,9 @@ static bool ordered(KsCheck *c, u32 other, const u32 *clocks, u64 at) {
         const Published &there = published.find(entry.first)->second;
         auto found = there.by_program.find(other);
         if (found == there.by_program.end()) continue;
-        for (const Release &r : found->second)
-            if (r.clock >= clocks[at] && r.place < entry.second) return true;
+        const auto first = std::lower_bound(found->second.begin(), found->second.end(), clocks[at],
+                                            [](const Release &r, u32 clock) { return r.clock < clock; });
+        if (first != found->second.end() && first->place < entry.second) return true;
     }
     return false;
 }
@@ -181,11 +181,12 @@ static bool is_race(const Place &p, u32 other, const u32 *clocks, u64 g) {
 static void note_load(const Place &p) {
     const KsSegment &s = *p.s;
     for (u64 g = p.first; g <= p.last; ++g) {
-        const bool atomic = p.a->kind == KS_VOLATILE && s.stamp && s.stamp[g] == kAtomic;
+        const bool atomic = p.a->kind == KS_VOLATILE && s.stamp && s.stamp[g] == KS_UPDATED;
         if (s.owner[g] == 0) return blame(p, KS_UNWRITTEN, 0, 0);
         if (!atomic && is_race(p, s.owner[g], s.owner_clock, g)) return blame(p, KS_RACE, s.owner[g], 0);
         if (!s.reader || p.a->kind == KS_VOLATILE) continue;
-        if (s.reader[g] < p.c->base || !is_race(p, s.reader[g], s.reader_clock, g)) {
+        if (!s.reader_clock && s.reader[g] >= p.c->base && s.reader[g] != p.c->me) s.reader[g] = KS_MANY;
+        else if (s.reader[g] < p.c->base || !is_race(p, s.reader[g], s.reader_clock, g)) {
             s.reader[g] = p.c->me;
             if (s.reader_clock) s.reader_clock[g] = p.c->clock;
         }
@@ -197,7 +198,7 @@ static bool conflicts(const Place &p, i32 lane) {
     const KsAccess &a = *p.a;
     const char *value = a.values + lane * a.size;
     for (i32 l = lane - 1; l >= 0; --l)
-        if ((a.lanes >> l & 1) && a.address[l] == a.address[lane]) return memcmp(a.values + l * a.size, value, (size_t)a.size) != 0;
+        if ((a.active >> l & 1) && a.address[l] == a.address[lane]) return memcmp(a.values + l * a.size, value, (size_t)a.size) != 0;
     return memcmp((const char *)a.address[lane], value, (size_t)a.size) != 0;
 }
 
@@ -223,18 +224,18 @@ static void note_write(const Place &p, i32 lane) {
     const bool atomic = p.a->kind == KS_ATOMIC;
     for (u64 g = p.first; g <= p.last; ++g) {
         const u32 owner = s.owner[g];
-        const bool both_atomic = atomic && s.stamp && s.stamp[g] == kAtomic && owner >= p.c->base;
+        const bool both_atomic = atomic && s.stamp && s.stamp[g] == KS_UPDATED && owner >= p.c->base;
         if (atomic && owner == 0) blame(p, KS_UNWRITTEN, 0, 0);
         if (!both_atomic && is_race(p, owner, s.owner_clock, g)) {
             if (!holds_same(p, lane)) blame(p, KS_RACE, owner, 1);
         }
         else if (s.reader && is_race(p, s.reader[g], s.reader_clock, g)) blame(p, KS_RACE, s.reader[g], 2);
-        else if (!atomic && owner == p.c->me && s.stamp && s.stamp[g] == (u16)p.c->serial && g == p.first && conflicts(p, lane))
+        else if (!atomic && owner == p.c->me && s.stamp && s.stamp[g] == p.c->serial && g == p.first && conflicts(p, lane))
             blame(p, KS_CONFLICT, 0, 0);
         // A plain write is what others can race with, so an atomic one after it by the same program does not hide it.
         if (atomic && owner == p.c->me) continue;
         s.owner[g] = p.c->me;
-        if (s.stamp) s.stamp[g] = atomic ? kAtomic : (u16)p.c->serial;
+        if (s.stamp) s.stamp[g] = atomic ? KS_UPDATED : p.c->serial;
         if (s.owner_clock) s.owner_clock[g] = p.c->clock;
         if (s.reader && s.reader[g] >= p.c->base) s.reader[g] = p.c->me;
     }
@@ -318,7 +319,7 @@ static void moved(KsCheck *c) { __atomic_fetch_add(&monitor_of(c)->moves, 1, __A
 static bool all_wait(Monitor *m, i64 now) {
     Guard guard(m);
     i32 count = 0;
-    for (const KsCheck *c : m->waiting) count += now - c->beat < kFreshNs;
+    for (const KsCheck *c : m->waiting) count += now - __atomic_load_n(&c->beat, __ATOMIC_RELAXED) < kFreshNs;
     return count >= __atomic_load_n(&m->active, __ATOMIC_RELAXED);
 }
 
