@@ -165,13 +165,9 @@ def analyse(function: Function, uses: Uses) -> None:
     for op in walk(function.body):
         for value in op.results:
             uses.definitions[value] = op
-        for value in _read_by(op):
+        for value in op.reads:
             uses.users.setdefault(value, []).append(op)
     _analyse_region(function.body, uses)
-
-
-def _read_by(op: Op) -> list[Value]:
-    return [*op.operands, *(value for successor in op.successors for value in successor.operands)]
 
 
 def _analyse_region(region: Region, uses: Uses) -> None:
@@ -191,13 +187,13 @@ def _analyse_region(region: Region, uses: Uses) -> None:
 
 def _outside_reads(op: Op) -> set[Value]:
     """Values that an operation, its regions included, takes from around it."""
-    reads = set(_read_by(op))
+    reads = set(op.reads)
     inner: set[Value] = set()
     for region in op.regions:
         for block in region.blocks:
             inner.update(block.arguments)
         for nested in walk(region):
-            reads.update(_read_by(nested))
+            reads.update(nested.reads)
             inner.update(nested.results)
             for deeper in nested.regions:
                 inner.update(value for block in deeper.blocks for value in block.arguments)

@@ -12,6 +12,7 @@ from kernelsmith.triton_cpu.lex import Token, tokenize
 from kernelsmith.triton_cpu.locations import Locations
 
 MAX_ELEMENTS = 1 << 22
+_SHOWN = 80
 _OPEN = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _ELEMENTS = {element.value: element for element in Element} | {"index": Element.I64}
 _FLOAT_FORMAT = {Element.F32: ("<f", "<I"), Element.F64: ("<d", "<Q"), Element.F16: ("<e", "<H")}
@@ -30,7 +31,7 @@ class Cursor:
         return self.tokens[self.position]
 
     def fail(self, wanted: str) -> NoReturn:
-        found = self.token.text.strip() or self.token.kind
+        found = (self.token.text.strip() or self.token.kind)[:_SHOWN]
         raise TtirError(f"line {self.token.line} of the TTIR: expected {wanted}, found {found!r}")
 
     def at(self, kind: str, text: str | None = None) -> bool:
@@ -232,7 +233,10 @@ class Cursor:
             if literal in ("true", "false"):
                 return int(literal == "true")
             if not element.is_float or literal.startswith("0x"):
-                return int(literal, 0) & ((1 << element.bits) - 1)
+                number = int(literal, 0)
+                if not -(1 << (element.bits - 1)) <= number < 1 << element.bits:
+                    raise OverflowError
+                return number & ((1 << element.bits) - 1)
             if element is Element.BF16:
                 return _bf16_bits(float(literal))
             if element.is_f8:
@@ -241,7 +245,9 @@ class Cursor:
             (bits,) = struct.unpack(integer, struct.pack(real, float(literal)))
             return int(bits)
         except (ValueError, OverflowError, struct.error) as error:
-            raise TtirError(f"line {self.token.line} of the TTIR: {literal!r} is no {element.value}") from error
+            raise TtirError(
+                f"line {self.token.line} of the TTIR: {literal[:_SHOWN]!r} is no {element.value}"
+            ) from error
 
 
 def _bf16_bits(value: float) -> int:

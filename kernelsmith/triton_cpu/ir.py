@@ -144,6 +144,11 @@ class Op:
     def result(self) -> Value:
         return self.results[0]
 
+    @property
+    def reads(self) -> list[Value]:
+        """The operands, and what branches hand on."""
+        return [*self.operands, *(value for successor in self.successors for value in successor.operands)]
+
     def integer(self, key: str, default: int = 0) -> int:
         value = self.attributes.get(key, default)
         return value if isinstance(value, int) else default

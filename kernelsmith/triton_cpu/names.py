@@ -41,11 +41,6 @@ def array_element(kind: Type) -> Element:
     return Element.I64 if kind.pointer else stored(kind.element)
 
 
-def unsigned(code: str, vector: bool, element: Element) -> str:
-    """A cast to the unsigned type of the same width, where overflow wraps by definition."""
-    return f"({'v' if vector else ''}u{element.bits}){code}"
-
-
 def identifier(name: str) -> str:
     """A C++ identifier that resembles an SSA name."""
     clean = _UNSAFE.sub("_", name.lstrip("%"))[:40]

@@ -35,7 +35,7 @@ def _unread(ops: list[Op]) -> set[Op]:
     """Sums, and what else made the detour, whose results no other operation reads."""
     removed: set[Op] = set()
     while True:
-        read = {value for op in ops if op not in removed for value in _reads(op)}
+        read = {value for op in ops if op not in removed for value in op.reads}
         more = {op for op in ops if op.name in _REPLACED and op not in removed and read.isdisjoint(op.results)}
         if not more:
             return removed
@@ -75,10 +75,6 @@ def _summed_axis(x: Value, value: Value, definitions: Mapping[Value, Op]) -> int
     combines = len(body.ops) == 2 and first.name == "arith.xori" and set(first.operands) == set(body.arguments)
     expanded = [step.integer("axis") for step in names if step.name == "tt.expand_dims"]
     return axis if combines and expanded == [axis] and x.type.shape[axis] == 2 else None
-
-
-def _reads(op: Op) -> list[Value]:
-    return [*op.operands, *(value for successor in op.successors for value in successor.operands)]
 
 
 def _region(region: Region, flips: Mapping[Op, Op], removed: set[Op]) -> Region:

@@ -111,6 +111,7 @@ def test_types_and_constants() -> None:
         ("    %a = arith.constant dense<[1, 2]> : tensor<4xi32>", "4 elements"),
         ("    %a = arith.constant dense<1.0.0> : tensor<4xf32>", "line 3"),
         ("    %a = arith.constant dense<zebra> : tensor<4xf32>", "is no f32"),
+        ("    %a = arith.constant 4294967296 : i32", "is no i32"),
         ("    %a, %b = arith.addi %n, %n : i32", "1 results"),
         ("    %a:999999 = arith.addi %n, %n : i32", "sensible number"),
         ("    %a = arith.addi %n, %n : i32 $", "unexpected character"),
