@@ -133,6 +133,19 @@ class Checks:
         if line not in loop.pre:
             loop.pre.append(line)
 
+    def picks(self, loop: Loop, op: Op, index: Index, where: Rep, lanes: str) -> None:
+        """Reports indices of tt.gather outside of its axis; `lanes` are those of `where` unless it is uniform."""
+        kind, size = op.operands[1].type, op.operands[0].type.shape[op.integer("axis")]
+        site, lane = self.sites.number(op, kind.shape), _lane(loop, index, kind.shape)
+        if not isinstance(where, Uniform):
+            wide = lanes if kind.element is Element.I64 else f"__builtin_convertvector({lanes}, vi64)"
+            loop.body.append(f"ks_picks(check, {site}, {wide}, {size}, {lane});")
+            return
+        report = f"ks_missed_one(check, {site}, {where.code}, {size}, -1)"
+        line = f"if (__builtin_expect((u64)(i64){where.code} >= {size}ul, 0)) {report};"
+        if line not in loop.pre:
+            loop.pre.append(line)
+
     def divisor(self, op: Op, code: str) -> str:
         """A scalar divisor, which is reported if it is zero."""
         return f"ks_divisor(check, {self.sites.number(op, ())}, {code})"

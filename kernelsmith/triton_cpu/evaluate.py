@@ -300,10 +300,13 @@ def _gather(loop: Loop, op: Op, value: Value, index: Index) -> Rep:
     """Elements at computed indices; one out of range means the nearest, so that none reads foreign memory."""
     axis, kind = op.integer("axis"), op.operands[1].type
     where, last = evaluate(loop, op.operands[1], index), op.operands[0].type.shape[axis] - 1
+    lanes = "" if isinstance(where, Uniform) else loop.vector(kind, loop.as_vector(where, kind), "where").code
+    if loop.scope.checks is not None:
+        loop.scope.checks.picks(loop, op, index, where, lanes)
     if isinstance(where, Uniform):
         where = Uniform(loop.scalar(_I32, f"(i32)ks_smaller<i64>(ks_larger<i64>({where.code}, 0), {last})"))
     else:
-        lanes, wanted = loop.as_vector(where, kind), vector_type(kind)
+        wanted = vector_type(kind)
         last = min(last, (1 << (kind.element.bits - 1)) - 1)
         code = f"ks_smaller(ks_larger({lanes}, {wanted}{{}}), ks_splat<{wanted}>({last}))"
         where = loop.vector(_I32, code if kind.element is Element.I32 else f"ks_convert<vi32>({code})")

@@ -22,7 +22,7 @@ from kernelsmith.triton_cpu import pool
 from kernelsmith.triton_cpu.launch import Grid, Kernel
 from kernelsmith.triton_cpu.patterns import DISTURBED, patterns
 from kernelsmith.triton_cpu.shadows import Memory, Segment, Shadow, overlapping, smallest_granule, valid_entries
-from kernelsmith.triton_cpu.sites import Watch
+from kernelsmith.triton_cpu.sites import Site, Watch
 
 __all__ = ["Memory", "Segment", "run_checked"]
 
@@ -276,11 +276,13 @@ class _Run:
             tensor=self.name(number) if number >= 0 else None,
             index=place,
             other=self.program(int(report.other)) if kind is FaultKind.RACE and report.other != _MANY else None,
-            detail=self._detail(kind, report, segment, site.message),
+            detail=self._detail(kind, report, segment, site),
             count=int(report.count),
         )
 
-    def _detail(self, kind: FaultKind, report: _Report, segment: Segment | None, message: str) -> str:
+    def _detail(self, kind: FaultKind, report: _Report, segment: Segment | None, site: Site) -> str:
+        if kind is FaultKind.OUT_OF_BOUNDS and site.operation == "tt.gather":
+            return f"index {int(report.a)} of an axis of {int(report.b)}"
         if kind is FaultKind.OUT_OF_BOUNDS:
             access = _ACCESSES[report.b]
             if segment is None:
@@ -290,7 +292,7 @@ class _Run:
             return _RACES[report.b]
         if kind is FaultKind.OFFSET_WRAP:
             return f"the offset is {int(report.a)} and came out as {int(report.b)}"
-        return message if kind is FaultKind.ASSERTION else ""
+        return site.message if kind is FaultKind.ASSERTION else ""
 
     def program(self, number: int) -> tuple[int, int, int]:
         width, height, _ = self._launch.grid

@@ -436,3 +436,28 @@ def test_an_element_that_a_row_shares_is_loaded_only_where_a_lane_wants_it(divis
         assert torch.equal(out, x.repeat_interleave(128)[:n])
     (fault,) = faults(doubled[(2 * 256 // block,)], x[:3], out, 512, B=block)
     assert fault.kind is FaultKind.OUT_OF_BOUNDS
+
+
+@triton.jit
+def picked(x, where, out, B: tl.constexpr, SAME: tl.constexpr):
+    o = tl.arange(0, B)
+    index = tl.load(where) + 0 * o if SAME else tl.load(where + o)
+    value = tl.gather(tl.load(x + o) * 2, index, 0)  # gather
+    tl.store(out + o, value)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64], ids=str)
+def test_an_index_of_a_gather_outside_of_its_axis_is_reported(dtype: torch.dtype) -> None:
+    x, out, where = torch.rand(64), torch.empty(64), torch.arange(63, -1, -1, dtype=dtype)
+    assert faults(picked[(1,)], x, where, out, B=64, SAME=False) == ()
+    where[21], where[40] = -1, 64
+    (fault,) = faults(picked[(1,)], x, where, out, B=64, SAME=False)
+    assert (fault.kind, fault.lane, fault.count) == (FaultKind.OUT_OF_BOUNDS, (21,), 2)
+    assert fault.detail == "index -1 of an axis of 64"
+    assert fault.location is not None and fault.location.endswith(f":{line_of('gather')}")
+
+
+def test_one_index_for_all_lanes_of_a_gather_is_checked_too() -> None:
+    x, out, where = torch.rand(64), torch.empty(64), torch.full((64,), 70)
+    (fault,) = faults(picked[(1,)], x, where, out, B=64, SAME=True)
+    assert (fault.kind, fault.detail) == (FaultKind.OUT_OF_BOUNDS, "index 70 of an axis of 64")

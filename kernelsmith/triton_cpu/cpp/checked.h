@@ -202,6 +202,15 @@ KS_INLINE void ks_same_offsets(KsCheck &c, i32 site, vi64 exact, vi64 computed, 
   if (!ks_none(mask & ks_mask(exact != computed))) ks_wrapped(c, site, exact, computed, mask, lane, stride);
 }
 KS_COLD void ks_wrapped_one(KsCheck &c, i32 site, i64 exact, i64 computed, i64 lane) { c.context->report(&c, KS_WRAP, site, lane, exact, computed); }
+// Where an index of tl.gather leaves its axis.
+KS_COLD void ks_missed(KsCheck &c, i32 site, vi64 index, i64 size, i64 lane, i64 stride) {
+  for (int l = 0; l < KS_W; ++l)
+    if ((u64)index[l] >= (u64)size) c.context->report(&c, KS_BOUNDS, site, lane < 0 ? -1 : lane + stride * l, index[l], size);
+}
+KS_INLINE void ks_picks(KsCheck &c, i32 site, vi64 index, i64 size, i64 lane, i64 stride) {
+  if (!ks_none(ks_mask((vu64)index >= (u64)size))) ks_missed(c, site, index, size, lane, stride);
+}
+KS_COLD void ks_missed_one(KsCheck &c, i32 site, i64 index, i64 size, i64 lane) { c.context->report(&c, KS_BOUNDS, site, lane, index, size); }
 template <class T> KS_INLINE T ks_divisor(KsCheck &c, i32 site, T b) {
   if (b == 0) c.context->report(&c, KS_DIVISION, site, -1, 0, 0);
   return b;
