@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,20 +21,35 @@ import pytest
 
 from benchmarks.triton_cpu import as_cuda
 from benchmarks.triton_cpu.events import Event, Kind, Outcome, append, read
+from kernelsmith import triton_cpu
 
 FRONT_END = ("CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct")
 _MESSAGE = 600
+_BACKEND = Path(triton_cpu.__file__).parent
+
+
+def _is_ours(error: BaseException | None) -> bool:
+    """Whether this backend's code took part in an error, or in what it was raised from, however Triton wraps it."""
+    while error is not None:
+        files = (frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__))
+        if any(Path(file).is_relative_to(_BACKEND) for file in files):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """What an exception says: an assertion is a wrong value, and an unknown one an error."""
+    """What an exception says: an assertion is a wrong value, and an unknown one an error.
+
+    Triton's front end calls this backend too: a refusal in which the backend took part is no front end's.
+    """
     names = {kind.__name__ for kind in type(error).__mro__}
     if "UnsupportedConstruct" in names:
         return Outcome.UNSUPPORTED
     if "BuildError" in names:
         return Outcome.NO_BUILD
     if names & set(FRONT_END):
-        return Outcome.FRONT_END
+        return Outcome.ERROR if _is_ours(error) else Outcome.FRONT_END
     if isinstance(error, TimeoutError):
         return Outcome.TIME_OUT
     return Outcome.WRONG if isinstance(error, AssertionError) else Outcome.ERROR

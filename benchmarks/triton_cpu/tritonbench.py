@@ -64,8 +64,17 @@ def _watched(launch: Any, seen: list[tuple[str, torch.Tensor]]) -> Any:
     return run
 
 
+class NothingToCompareError(Exception):
+    """A result of the reference holds nothing but NaN."""
+
+
 def compare(got: list[tuple[str, torch.Tensor]], want: list[tuple[str, torch.Tensor]]) -> None:
-    """AssertionError with the largest difference if two results are not the same up to rounding."""
+    """Raises what is wrong, if anything is.
+
+    Raises:
+        AssertionError: two results are not the same up to rounding; with the largest difference.
+        NothingToCompareError: they are the same, but some result is NaN all over after each launch.
+    """
     assert [path for path, _ in got] == [path for path, _ in want], "the launches differ"
     for (path, left), (_, right) in zip(got, want, strict=True):
         tolerance = _TOLERANCE.get(left.dtype, 0.0)
@@ -73,6 +82,10 @@ def compare(got: list[tuple[str, torch.Tensor]], want: list[tuple[str, torch.Ten
             torch.testing.assert_close(left, right, rtol=tolerance, atol=tolerance, equal_nan=True)
         except AssertionError as error:
             raise AssertionError(f"{path}: {short(error)}") from error
+    numbers = {path for path, right in want if not right.numel() or not right.double().isnan().all()}
+    empty = sorted({path for path, _ in want} - numbers)
+    if empty:
+        raise NothingToCompareError(f"{', '.join(empty)}: NaN all over")
 
 
 def _compiled(file: Path, output: Path, results: Path) -> None:
@@ -184,6 +197,8 @@ def _judged(file: Path, ours: Path, time_limit_s: int) -> Event:
             compare(got, torch.load(theirs))
         except AssertionError as error:
             return Event(Kind.END, file.name, Outcome.WRONG, short(error), seconds)
+        except NothingToCompareError as error:
+            return Event(Kind.END, file.name, Outcome.NO_REFERENCE, str(error), seconds)
     return Event(Kind.END, file.name, Outcome.RIGHT, "", seconds)
 
 

@@ -6,8 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import torch
+
 from benchmarks.triton_cpu.events import Event, Kind, Outcome, append
 from benchmarks.triton_cpu.libraries import Library, rows_of, summary
+from benchmarks.triton_cpu.recorder import outcome_of
+from benchmarks.triton_cpu.tritonbench import NothingToCompareError, compare
+from kernelsmith.triton_cpu.ir import Op
+from kernelsmith.triton_cpu.moves import transposed
 
 PROGRAM = """
 import torch
@@ -79,3 +86,40 @@ def test_what_counts_and_what_does_not(tmp_path: Path) -> None:
     assert "1 of 2 kernels" in text
     assert "1 of 2 operators right" in text
     assert not reached
+
+
+class CompilationError(Exception):
+    """As Triton names what its front end raises."""
+
+
+def test_a_front_end_that_stumbles_over_the_backend_is_no_front_end_refusal() -> None:
+    def refusal(ours: bool) -> Exception:
+        with pytest.raises(CompilationError) as caught:
+            try:
+                transposed(Op("tt.trans", (), (), {"order": "i32: zebra" if ours else str(1 // 0)}), ())
+            except (ValueError, ZeroDivisionError) as error:
+                raise CompilationError from error
+        return caught.value
+
+    assert outcome_of(refusal(ours=False)) is Outcome.FRONT_END
+    assert outcome_of(refusal(ours=True)) is Outcome.ERROR
+
+
+def test_results_that_are_nan_all_over_say_nothing() -> None:
+    nan, one = torch.full((4,), float("nan")), torch.ones(4)
+    compare([("x", nan), ("x", one)], [("x", nan.clone()), ("x", one.clone())])
+    with pytest.raises(NothingToCompareError, match="y"):
+        compare([("x", one), ("y", nan)], [("x", one), ("y", nan)])
+    with pytest.raises(AssertionError):
+        compare([("x", nan)], [("x", one)])
+
+
+def test_an_excuse_holds_for_one_case_of_a_test(tmp_path: Path) -> None:
+    file = tmp_path / "Gems" / "test_one.jsonl"
+    file.parent.mkdir()
+    test = "tests/test_attention_ops.py::test_flash_fwd_dropout"
+    append(file, Event(Kind.END, f"{test}[dtype1-True-128-1-1-1024-1024]", Outcome.WRONG))
+    library = Library("Gems", "", ())
+    assert [row.outcome for row in rows_of(library, tmp_path)] == [Outcome.NO_REFERENCE]
+    append(file, Event(Kind.END, f"{test}[dtype1-True-64-1-1-1024-1024]", Outcome.WRONG))
+    assert [row.outcome for row in rows_of(library, tmp_path)] == [Outcome.WRONG]
