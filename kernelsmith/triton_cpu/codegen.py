@@ -18,7 +18,7 @@ from kernelsmith.triton_cpu.analysis import analyse
 from kernelsmith.triton_cpu.checking import Checks
 from kernelsmith.triton_cpu.control import emit_function
 from kernelsmith.triton_cpu.decompose import decompose
-from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
+from kernelsmith.triton_cpu.errors import MISFITS, TtirError, UnsupportedConstruct
 from kernelsmith.triton_cpu.ir import Element, Function, Module, Type, Value, walk
 from kernelsmith.triton_cpu.isa import Isa
 from kernelsmith.triton_cpu.names import scalar_type
@@ -92,8 +92,7 @@ def generate(ttir: str, *, fp_fusion: bool = True, checked: bool = False, isa: I
             raise UnsupportedConstruct("this kernel", "its expressions nest too deeply") from None
         except (TtirError, UnsupportedConstruct):
             raise
-        except (IndexError, KeyError, TypeError, ValueError) as error:
-            # Only text that no front end prints gets here: what every operation needs is taken for granted below.
+        except MISFITS as error:
             raise TtirError(
                 f"the TTIR has an operation whose operands or attributes do not fit it: {error!r}"
             ) from error

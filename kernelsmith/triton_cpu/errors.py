@@ -33,6 +33,9 @@ class UnsupportedConstruct(ValueError):  # noqa: N818 - a fact about the kernel,
         return self if self.location else UnsupportedConstruct(self.construct, self.reason, location)
 
 
+MISFITS = (IndexError, KeyError, TypeError, ValueError)
+"""What Python raises where an operation has not what it needs: only for text that no front end prints."""
+
 _ADVICE = {
     "tt.elementwise_inline_asm": "inline PTX cannot run on a CPU; write it with tl operations, or keep it behind a "
     "constexpr parameter that is false where triton.runtime.driver.active.get_current_target().backend is 'cpu'",

@@ -6,10 +6,10 @@ without a rule keeps the types it printed; whether it can be compiled is the emi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct, reason_for
-from kernelsmith.triton_cpu.ir import Element, Type, Value
+from kernelsmith.triton_cpu.ir import Attribute, Element, Type, Value
 
 Types = tuple[Type, ...]
 _NO_RESULT = {
@@ -33,6 +33,79 @@ _CASTS = {"arith.bitcast", "tt.bitcast", "tt.fp_to_fp", "tt.int_to_ptr", "tt.ptr
     f"arith.{name}" for name in ("extsi", "extui", "trunci", "extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui")
 }
 _ARITH_COUNT = {"arith.negf": 1, "arith.select": 3, "tt.clampf": 3, "math.fma": 3, "tt.mulhiui": 2}
+
+_ANY = 1 << 16
+_COUNTS = {
+    "tt.store": (2, 3),
+    "tt.load": (1, 3),
+    "tt.atomic_rmw": (2, 3),
+    "tt.atomic_cas": (3, 3),
+    "tt.atomic_load": (1, 2),
+    "tt.atomic_store": (2, 3),
+    "tt.atomic_poll": (2, 3),
+    "tt.dot": (3, 3),
+    "tt.histogram": (1, 2),
+    "tt.assert": (1, 1),
+    "llvm.intr.assume": (1, _ANY),
+    "tt.make_range": (0, 0),
+    "tt.get_program_id": (0, 0),
+    "tt.get_num_programs": (0, 0),
+    "tt.map_elementwise": (1, _ANY),
+    "tt.reduce": (1, _ANY),
+    "tt.scan": (1, _ANY),
+    "scf.condition": (1, _ANY),
+}
+_COUNTS |= dict.fromkeys(("tt.addptr", "tt.gather", "tt.join", "tt.cat", "arith.cmpi", "arith.cmpf"), (2, 2))
+_MOVES = ("tt.splat", "tt.unsplat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "tt.split")
+_COUNTS |= dict.fromkeys((*_MOVES, *_CASTS), (1, 1))
+_AXES = {"tt.reduce": 0, "tt.scan": 0, "tt.gather": 0, "tt.expand_dims": 1}
+"""Operations with an `axis` of their first operand, and how many more axes than that it may name."""
+
+
+def check_operation(name: str, operands: Sequence[Value], results: Types, attributes: Mapping[str, Attribute]) -> None:
+    """What every later stage takes for granted: how many operands there are, whose axes are named, what shapes follow.
+
+    Raises:
+        TtirError: the operation has other operands or results.
+    """
+    actual = tuple(operand.type for operand in operands)
+    least, most = _COUNTS.get(name, (0, _ANY))
+    _require(name, least <= len(actual) <= most, actual)
+    if name.startswith("tt.atomic_"):
+        second = Element.I1 if name == "tt.atomic_load" else actual[0].pointee.element
+        fits = actual[1:2] in ((), (actual[0].pointee.with_element(second),))
+        _require(name, actual[0].pointer and fits, actual)
+    if name in ("tt.reduce", "tt.scan"):
+        _require(name, all(kind.shape == actual[0].shape for kind in actual), actual)
+    if name == "tt.gather":
+        _require(name, actual[1].is_integer and len(actual[0].shape) == len(actual[1].shape), actual)
+    if name == "tt.dot":
+        a, b, c = (kind.shape for kind in actual)
+        fits = len(a) in (2, 3) and len(a) == len(b) and a[-1] == b[-2] and a[:-2] == b[:-2]
+        _require(name, fits and c == (*a[:-1], b[-1]), actual)
+    axis = attributes.get("axis", 0)
+    if name in _AXES and not (isinstance(axis, int) and 0 <= axis < len(actual[0].shape) + _AXES[name]):
+        raise TtirError(f"{name} of {actual[0]} has no axis {axis}")
+    shape = _shape(name, actual, axis if isinstance(axis, int) else 0)
+    if shape is not None and any(kind.shape != shape for kind in results):
+        raise TtirError(f"{name} of ({', '.join(map(str, actual))}) cannot give ({', '.join(map(str, results))})")
+
+
+def _shape(name: str, types: Types, axis: int) -> tuple[int, ...] | None:
+    """The shape of an operation's results, where its operands' shapes and its axis settle that."""
+    if name == "tt.expand_dims":
+        return (*types[0].shape[:axis], 1, *types[0].shape[axis:])
+    if name == "tt.reduce":
+        return types[0].shape[:axis] + types[0].shape[axis + 1 :]
+    if name == "tt.gather":
+        return types[1].shape
+    if name == "tt.join":
+        return (*types[0].shape, 2)
+    if name == "tt.split":
+        return types[0].shape[:-1]
+    if name == "tt.scan":
+        return types[0].shape
+    return types[2].shape if name == "tt.dot" else None
 
 
 def result_types(name: str, operands: Sequence[Value], left: Types, right: Types | None, words: Sequence[str]) -> Types:
@@ -105,6 +178,7 @@ def _check_elementwise(name: str, types: Types) -> None:
 
 
 def _check_conversion(name: str, actual: Types, left: Types, right: Types) -> None:
+    _require(name, len(right) == 1 or name not in _MOVES or name == "tt.split", actual)
     if left and len(left) == len(actual):
         _require(name, left == actual, actual)
     if name in _CASTS:
@@ -114,6 +188,7 @@ def _check_conversion(name: str, actual: Types, left: Types, right: Types) -> No
     if name == "tt.splat":
         _require(name, len(actual) == 1 and actual[0].shape == () and right[0].with_shape(()) == actual[0], actual)
     if name == "tt.broadcast":
+        _require(name, len(actual) == 1, actual)
         pairs = zip(actual[0].shape, right[0].shape, strict=False)
         fits = len(actual[0].shape) == len(right[0].shape) and all(a in (1, b) for a, b in pairs)
         _require(name, fits and actual[0].with_shape(()) == right[0].with_shape(()), actual)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from kernelsmith.triton_cpu.cursor import Cursor
 from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
 from kernelsmith.triton_cpu.indirect import through_addresses
-from kernelsmith.triton_cpu.infer import result_types
+from kernelsmith.triton_cpu.infer import check_operation, result_types
 from kernelsmith.triton_cpu.ir import Attribute, Block, Element, Function, Module, Op, Region, Successor, Type, Value
 
 MAX_DEPTH = 32
@@ -168,6 +168,7 @@ class _Parser:
             draft = reader(name, names)
         except UnsupportedConstruct as error:
             raise error.at(self.cursor.location_ahead()) from None
+        check_operation(name, draft.operands, draft.types, draft.attributes)
         location = self.cursor.location()
         types = draft.types
         if sum(count for _, count in result_names) not in (len(types), 0):

@@ -21,7 +21,7 @@ from kernelsmith.triton_cpu.atomics import (
     is_volatile,
 )
 from kernelsmith.triton_cpu.dot import emit_dot
-from kernelsmith.triton_cpu.errors import UnsupportedConstruct, reason_for
+from kernelsmith.triton_cpu.errors import MISFITS, TtirError, UnsupportedConstruct, reason_for
 from kernelsmith.triton_cpu.evaluate import by_definition, evaluate, materialise
 from kernelsmith.triton_cpu.ir import Block, Op, Value
 from kernelsmith.triton_cpu.loop import Loop
@@ -80,6 +80,14 @@ def emit_block(scope: Scope, block: Block, control: Callable[[Scope, Block, int]
             _emit_op(scope, block, position, control)
         except UnsupportedConstruct as error:
             raise error.at(op.location) from None
+        except TtirError:
+            raise
+        except MISFITS as error:
+            where = f" at {op.location}" if op.location else ""
+            message = (
+                f"{op.name}{where}, or what it is computed from, does not fit its operands or attributes: {error!r}"
+            )
+            raise TtirError(message) from error
     return None
 
 

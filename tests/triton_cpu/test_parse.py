@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from pathlib import Path
 
@@ -151,6 +152,51 @@ def test_constructs_that_are_not_covered_are_named(body: str, words: str) -> Non
 def test_operations_whose_operands_do_not_fit_are_no_bare_errors(body: str) -> None:
     with pytest.raises((TtirError, UnsupportedConstruct)):
         generate(function(body, "%p: !tt.ptr<i32>, %n: i32"), isa=AVX512)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ('    %a = "tt.gather"(%t) <{axis = 0 : i32}> : (tensor<8xi32>) -> tensor<8xi32>', "tt.gather cannot take"),
+        ("    %a = tt.gather %t[%t] {axis = 3 : i32} : (tensor<8xi32>, tensor<8xi32>) -> tensor<8xi32>", "no axis 3"),
+        (
+            "    %a = tt.gather %t[%t] {axis = 0 : i32} : (tensor<8xi32>, tensor<8xi32>) -> tensor<16xi32>",
+            "cannot give",
+        ),
+        ("    %a = tt.expand_dims %t {axis = 0 : i32} : tensor<8xi32> -> tensor<8x1xi32>", "cannot give"),
+        ("    %a = tt.join %t : tensor<8xi32> -> tensor<8x2xi32>", "tt.join cannot take"),
+        ("    %a = tt.splat %n : i32 -> ()", "tt.splat cannot take"),
+        ("    %a = tt.atomic_cas acq_rel, gpu, %p, %n : (!tt.ptr<i32>, i32) -> i32", "tt.atomic_cas cannot take"),
+    ],
+)
+def test_operands_are_counted_and_shapes_compared_once(body: str, words: str) -> None:
+    range_ = "    %t = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>\n"
+    with pytest.raises(TtirError, match=words):
+        parse(function(range_ + body, "%p: !tt.ptr<i32>, %n: i32"))
+
+
+def test_mutated_text_is_compiled_or_refused() -> None:
+    chance = random.Random(7)
+    texts = [
+        strip_locations((FOLDER / "3.7.1" / f"{name}.ttir").read_text()) for name in ("misc", "atomics", "softmax")
+    ]
+    kept = [re.findall(r"\s+|[%\w.#!]+|.", text) for text in texts]
+    refused = 0
+    for number in range(200):
+        tokens = list(chance.choice(kept))
+        at = chance.randrange(len(tokens))
+        if number % 3 == 0:
+            del tokens[at : at + chance.randint(1, 3)]
+        elif number % 3 == 1:
+            tokens.insert(at, tokens[at])
+        else:
+            values = [place for place, token in enumerate(tokens) if token.startswith("%")]
+            tokens[chance.choice(values)] = tokens[chance.choice(values)]
+        try:
+            generate("".join(tokens), checked=number % 2 == 0, isa=AVX512)
+        except (TtirError, UnsupportedConstruct):
+            refused += 1
+    assert 0 < refused < 200
 
 
 def test_an_uncovered_construct_is_reported_with_its_line() -> None:
