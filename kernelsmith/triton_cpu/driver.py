@@ -118,7 +118,7 @@ class _Launcher:
             exit_hook(launch_metadata)
 
     def _request(self, function: int, grid: tuple[int, int, int], args: tuple[Any, ...]) -> bytes:
-        if self._pack is not None:
+        if self._pack is not None and grid[0] >= 0 <= grid[1] and grid[2] >= 0:
             try:
                 slots = [
                     (args[i].data_ptr() if args[i].is_cpu else _refuse(args[i])) if pointer else args[i]

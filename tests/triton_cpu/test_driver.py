@@ -153,7 +153,7 @@ def test_an_empty_grid_runs_nothing(dumping: None) -> None:
     assert not out.any()
 
 
-@pytest.mark.parametrize("grid", [(2**31,), (1.5,)])
+@pytest.mark.parametrize("grid", [(2**31,), (1.5,), (-1,), (4, -2), (1, 1, -1)])
 def test_an_impossible_grid_is_refused(dumping: None, grid: tuple[Any, ...]) -> None:
     with pytest.raises(UsageError, match="grid"):
         nothing[grid](torch.zeros(8, dtype=torch.int64), torch.zeros(4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -128,6 +129,15 @@ def test_a_bound_launch_can_be_repeated(count: launch.Kernel) -> None:
     for _ in range(5):
         again()
     assert (hits == 15).all()
+
+
+def test_workers_leave_signals_to_the_program_but_take_their_own_faults(count: launch.Kernel) -> None:
+    assert all_ran_once(count, 1000)
+    status = [path.read_text() for path in Path("/proc/self/task").glob("*/status")]
+    blocked = [int(text.split("SigBlk:")[1].split()[0], 16) for text in status]
+    assert any(mask >> (signal.SIGINT - 1) & 1 for mask in blocked)
+    faults = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+    assert not any(mask >> (number - 1) & 1 for mask in blocked for number in faults)
 
 
 def test_launches_from_several_threads(count: launch.Kernel) -> None:

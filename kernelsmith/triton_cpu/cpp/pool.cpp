@@ -155,6 +155,8 @@ static int start_threads(int wanted, void *(*function)(void *), void *argument) 
     pthread_attr_setstacksize(&attributes, 8 << 20);
     sigset_t all, before;
     sigfillset(&all);
+    const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    for (int fault : faults) sigdelset(&all, fault);  // a fault is its own thread's: blocked, it would reach no handler
     pthread_sigmask(SIG_SETMASK, &all, &before);  // signals stay with the threads the program knows
     pthread_t thread;
     int started = 0;
