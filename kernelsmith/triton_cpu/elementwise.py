@@ -109,10 +109,11 @@ class Writer:
         if op.name == "math.absi":
             zero = "0" if not vector else f"{vector_type(op.result.type)}{{}}"
             return f"ks_select(ks_mask({args[0]} < 0), {_wrap('-', [zero, args[0]], element, vector)}, {args[0]})"
-        if op.name == "math.fma":
-            return self.call(
-                "fma", args, element, vector
-            )  # one rounding, also where the processor has no such instruction
+        if op.name == "math.fma":  # one rounding, also where the processor has no such instruction
+            if element.is_half:
+                self.functions.add("ks_fused")
+                return self._rounded(_lanes("ks_fused", args, Element.F32, vector), element)
+            return self.call("fma", args, element, vector)
         if op.name == "tt.clampf":
             most, least = ("maximum", "minimum") if op.text("propagateNan") == "all" else ("maxnum", "minnum")
             return f"ks_{least}(ks_{most}({args[0]}, {args[1]}), {args[2]})"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import pytest
 import torch
@@ -185,3 +187,31 @@ def test_int32_offsets_wrap_and_int64_offsets_do_not() -> None:
     exact = torch.arange(32, dtype=torch.int64) * (2**30 + 2**28)
     same(out[:32], exact.to(torch.int32).to(torch.int64))
     same(out[32:], exact)
+
+
+@triton.jit
+def fused(x, y, z, out, N: tl.constexpr):
+    o = tl.arange(0, N)
+    tl.store(out + o, tl.fma(tl.load(x + o), tl.load(y + o), tl.load(z + o)))
+
+
+def rounded(value: Fraction, bits: int) -> Fraction:
+    """The nearest number of so many significant bits, ties to even."""
+    unit = Fraction(2) ** (math.frexp(float(value))[1] - bits)
+    return round(value / unit) * unit
+
+
+@pytest.mark.parametrize(("kind", "bits", "tiny"), [(torch.float16, 11, 2.0**-24), (torch.bfloat16, 8, 2.0**-100)])
+def test_fma_of_16_bit_floats_rounds_once(kind: torch.dtype, bits: int, tiny: float) -> None:
+    x, y, z = (torch.randn(256, generator=torch.Generator().manual_seed(n)).to(kind) for n in range(3))
+    x[:4], y[:4] = 1.5, 1 + 2.0 ** (1 - bits)  # a product between two numbers
+    z[:4] = torch.tensor([tiny, -tiny, 0, 1])
+    found = torch.empty_like(x)
+    fused[(1,)](x, y, z, found, N=256)
+    exact = [
+        Fraction(a) * Fraction(b) + Fraction(c) for a, b, c in zip(*map(torch.Tensor.tolist, (x, y, z)), strict=True)
+    ]
+    assert list(map(Fraction, found.tolist())) == [rounded(value, bits) for value in exact]
+    x[:3], y[:3], z[:3] = torch.tensor([math.inf, math.inf, 0.0]), 1, torch.tensor([1, -math.inf, -1.0])
+    fused[(1,)](x, y, z, found, N=256)
+    assert found[0] == math.inf and found[1].isnan() and found[2] == -1

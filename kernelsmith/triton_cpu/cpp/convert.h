@@ -49,6 +49,17 @@ KS_INLINE f32 ks_toward_zero(f64 x) {
 }
 KS_INLINE vf32 ks_toward_zero(vf64 x) { vf32 y; KS_EACH_LANE y[l] = ks_toward_zero((f64)x[l]); return y; }
 
+//@ ks_fused
+// a * b + c of 16-bit floats, rounded to odd, so that rounding it to 16 bits is the only rounding. The product is exact in
+// float64; what its sum with c lost is exact too (two-sum: Knuth, "The Art of Computer Programming", volume 2, 4.2.2).
+KS_INLINE f32 ks_fused(f32 a, f32 b, f32 c) {
+  const f64 product = (f64)a * b, sum = product + c, part = sum - product;
+  const f64 lost = (product - (sum - part)) + (c - part);
+  u64 bits = ks_bits_of(sum);
+  if ((lost > 0 || lost < 0) && !(bits & 1)) bits += (lost > 0) == (sum > 0) ? 1 : -1;
+  return ks_to_odd(ks_f64_of(bits));
+}
+
 //@ ks_whole
 // Truncation to integers with what a GPU's `cvt.rzi` gives out of range: the nearest integer there is, and for a NaN the
 // sign bit alone if either side has 64 bits, else zero (PTX ISA 8.5, "cvt"). S is the integer, R lanes that hold it.
