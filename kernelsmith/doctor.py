@@ -84,7 +84,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _compiler() -> Iterator[Finding]:
-    from kernelsmith.triton_cpu.build import CompilerMissingError, find_compiler
+    from kernelsmith.triton_cpu.run.build import CompilerMissingError, find_compiler
 
     try:
         yield Finding(name="C++ compiler", health=Health.OK, detail=find_compiler().version)

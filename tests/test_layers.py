@@ -122,3 +122,16 @@ def test_help_loads_no_more_than_typer_needs(tmp_path: Path) -> None:
     unwanted = ["pydantic", "sqlite_utils", "rich"]
     program = RUN.format(arguments=["--help"]) + f"\nassert not set({unwanted}) & set(sys.modules)"
     probe(program, tmp_path)
+
+
+STAGES = ("read", "emit", "run", "watch")
+"""Folders of the CPU backend: each imports only those before it, and `errors` and `isa`."""
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_cpu_backends_stages_import_earlier_ones_only(stage: str) -> None:
+    allowed = {*STAGES[: STAGES.index(stage) + 1], "errors", "isa"}
+    for path in sorted((PACKAGE / "triton_cpu" / stage).glob("*.py")):
+        for dotted in imported(parsed(path)):
+            if dotted.startswith("kernelsmith.triton_cpu."):
+                assert dotted.split(".")[2] in allowed, f"{path.name} imports {dotted}"

@@ -17,7 +17,7 @@ from kernelsmith.evaluate import schedule
 from kernelsmith.faults import Schedule
 from kernelsmith.plan import Launch, PointerArgument
 from kernelsmith.sandbox.examine import segment
-from kernelsmith.triton_cpu.monitor import Memory
+from kernelsmith.triton_cpu.watch.monitor import Memory
 
 GOAL = 2.5
 """Most that a checked run may take, in plain runs."""

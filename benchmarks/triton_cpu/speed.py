@@ -187,7 +187,7 @@ def main(arguments: list[str]) -> int:
     _with_warm_memory()
     import torch
 
-    from kernelsmith.triton_cpu.pool import set_num_threads
+    from kernelsmith.triton_cpu.run.pool import set_num_threads
 
     torch.set_num_threads(options.threads)
     set_num_threads(options.threads)

@@ -17,10 +17,10 @@ import torch
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.faults import CheckedLaunchError, Fault, Schedule
 from kernelsmith.plan import Kernel
-from kernelsmith.triton_cpu import launch, pool
-from kernelsmith.triton_cpu.build import CompilerMissingError
-from kernelsmith.triton_cpu.launch import Grid
-from kernelsmith.triton_cpu.monitor import Memory, Segment, run_checked
+from kernelsmith.triton_cpu.run import launch, pool
+from kernelsmith.triton_cpu.run.build import CompilerMissingError
+from kernelsmith.triton_cpu.run.launch import Grid
+from kernelsmith.triton_cpu.watch.monitor import Memory, Segment, run_checked
 
 _NOTHING = """module {
   tt.func public @wake(%nothing: !tt.ptr<i32>) {

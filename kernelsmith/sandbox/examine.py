@@ -26,7 +26,7 @@ from kernelsmith.plan import (
 from kernelsmith.sandbox.kernel_text import parameter_names
 from kernelsmith.sandbox.messages import HOST
 from kernelsmith.sandbox.replay import CheckedKernel, Workspace, plan_faults
-from kernelsmith.triton_cpu.monitor import Memory, Segment
+from kernelsmith.triton_cpu.watch.monitor import Memory, Segment
 
 POISON = 0xFF
 """Of fresh memory: NaN in every floating type."""

@@ -42,7 +42,7 @@ from kernelsmith.plan import (
 from kernelsmith.sandbox.arguments import ALIGNMENT
 from kernelsmith.sandbox.messages import Order
 from kernelsmith.sandbox.tensors import storage_bytes, view_of
-from kernelsmith.triton_cpu.monitor import Memory, Segment
+from kernelsmith.triton_cpu.watch.monitor import Memory, Segment
 
 GUARD_BYTES = 1024
 """Before and after each buffer; a multiple of the alignment of regions."""

@@ -5,6 +5,6 @@ this package, its `compiler` and its `driver` needs nothing but the standard lib
 `import triton` on the machine does so.
 """
 
-from kernelsmith.triton_cpu.pool import get_num_threads, set_num_threads
+from kernelsmith.triton_cpu.run.pool import get_num_threads, set_num_threads
 
 __all__ = ["get_num_threads", "set_num_threads"]

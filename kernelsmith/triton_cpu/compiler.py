@@ -22,8 +22,8 @@ from triton._C.libtriton import ir, passes
 from triton.backends.compiler import BaseBackend, GPUTarget
 
 from kernelsmith.errors import UsageError
-from kernelsmith.triton_cpu import build, launch, pool
 from kernelsmith.triton_cpu.isa import host_isa
+from kernelsmith.triton_cpu.run import build, launch, pool
 
 # Ops that an earlier stage removes; a module read from a file skipped that stage.
 _UNSIMPLIFIED = ("tt.call", "tt.make_tensor_ptr", "!tt.tensordesc")
@@ -176,7 +176,7 @@ def _simplify(module: Any) -> Any:
 
 def _generate(module: Any, metadata: dict[str, Any], options: CPUOptions) -> str:
     """The C++ of a kernel, a stage of its own so that Triton shows it (`compiled.asm`, TRITON_KERNEL_DUMP)."""
-    from kernelsmith.triton_cpu import codegen
+    from kernelsmith.triton_cpu.emit import codegen
 
     text = str(module)
     if any(name in text for name in _UNSIMPLIFIED):

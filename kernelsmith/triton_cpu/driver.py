@@ -21,12 +21,12 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from kernelsmith.errors import UsageError
-from kernelsmith.triton_cpu import pool
 from kernelsmith.triton_cpu.isa import host_isa
-from kernelsmith.triton_cpu.launch import Kernel, entry_of, pack_slot
+from kernelsmith.triton_cpu.run import pool
+from kernelsmith.triton_cpu.run.launch import Kernel, entry_of, pack_slot
 
 if TYPE_CHECKING:
-    from kernelsmith.triton_cpu.watched import WatchedLaunch
+    from kernelsmith.triton_cpu.watch.watched import WatchedLaunch
 
 # Scalar types of a Triton signature (and of TTIR, where they differ) as one 8-byte slot each.
 _SCALARS = {
@@ -81,7 +81,7 @@ class _Launcher:
         self._launch = pool.load_waiting() if metadata.waits else pool.load()
         self._watched: WatchedLaunch | None = None
         if metadata.watch is not None:
-            from kernelsmith.triton_cpu.watched import WatchedLaunch
+            from kernelsmith.triton_cpu.watch.watched import WatchedLaunch
 
             kernel = Kernel(
                 metadata.name, tuple(self._kinds), self._scratch_bytes, 0, None, metadata.waits, threads=self._threads

@@ -13,8 +13,8 @@ from benchmarks.triton_cpu.events import Event, Kind, Outcome, append
 from benchmarks.triton_cpu.libraries import Library, rows_of, summary
 from benchmarks.triton_cpu.recorder import outcome_of
 from benchmarks.triton_cpu.tritonbench import NothingToCompareError, compare
-from kernelsmith.triton_cpu.ir import Op
-from kernelsmith.triton_cpu.moves import transposed
+from kernelsmith.triton_cpu.emit.moves import transposed
+from kernelsmith.triton_cpu.read.ir import Op
 
 PROGRAM = """
 import torch

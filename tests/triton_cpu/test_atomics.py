@@ -12,7 +12,8 @@ import torch
 import triton
 import triton.language as tl
 
-from kernelsmith.triton_cpu import launch, set_num_threads
+from kernelsmith.triton_cpu import set_num_threads
+from kernelsmith.triton_cpu.run import launch
 
 
 @pytest.fixture(autouse=True)

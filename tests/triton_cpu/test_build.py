@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.triton_cpu import build, codegen, isa
+from kernelsmith.triton_cpu import isa
+from kernelsmith.triton_cpu.emit import codegen
+from kernelsmith.triton_cpu.run import build
 
 KERNEL = 'extern "C" void kernelsmith_run(long, long, const int *, const unsigned long long *, char *) {}\n'
 

@@ -11,8 +11,8 @@ import triton.language as tl
 
 from kernelsmith.errors import UsageError
 from kernelsmith.faults import CheckedLaunchError, Fault, FaultKind, Schedule
-from kernelsmith.triton_cpu import monitor
-from kernelsmith.triton_cpu.launch import compile_ttir
+from kernelsmith.triton_cpu.run.launch import compile_ttir
+from kernelsmith.triton_cpu.watch import monitor
 
 
 @pytest.fixture(autouse=True)

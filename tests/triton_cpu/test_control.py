@@ -11,8 +11,8 @@ import torch
 import triton
 import triton.language as tl
 
-from kernelsmith.triton_cpu import launch
 from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
+from kernelsmith.triton_cpu.run import launch
 
 
 @pytest.fixture(autouse=True)

@@ -9,11 +9,11 @@ import torch
 import triton
 import triton.language as tl
 
-from kernelsmith.triton_cpu.codegen import generate
-from kernelsmith.triton_cpu.dot_plan import blocking, scheme
-from kernelsmith.triton_cpu.ir import Element
+from kernelsmith.triton_cpu.emit.codegen import generate
+from kernelsmith.triton_cpu.emit.dot_plan import blocking, scheme
 from kernelsmith.triton_cpu.isa import AVX2, AVX512, BASELINE, Isa, host_isa
-from kernelsmith.triton_cpu.launch import compile_ttir
+from kernelsmith.triton_cpu.read.ir import Element
+from kernelsmith.triton_cpu.run.launch import compile_ttir
 
 close = torch.testing.assert_close
 

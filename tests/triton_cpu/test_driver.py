@@ -21,10 +21,10 @@ from triton.backends import backends
 from triton.backends.compiler import GPUTarget
 
 from kernelsmith.errors import UsageError
-from kernelsmith.triton_cpu import launch
 from kernelsmith.triton_cpu.compiler import CPUBackend, CPUOptions
 from kernelsmith.triton_cpu.driver import CPUDriver
 from kernelsmith.triton_cpu.isa import Isa
+from kernelsmith.triton_cpu.run import launch
 
 DUMP = (
     'extern "C" void kernelsmith_run(long lo, long hi, const int *grid, const unsigned long long *args, char *scratch)'
@@ -55,7 +55,7 @@ def dump_slots(ttir: str, *, fp_fusion: bool, checked: bool, isa: Isa) -> Dumped
 
 @pytest.fixture
 def dumping(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    from kernelsmith.triton_cpu import codegen
+    from kernelsmith.triton_cpu.emit import codegen
 
     monkeypatch.setattr(codegen, "generate", dump_slots)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
@@ -176,7 +176,7 @@ def test_hooks_surround_the_launch(dumping: None) -> None:
 
 def test_a_second_process_would_hit_the_cache(dumping: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """All that a launch needs is in the metadata file, since a hit runs no stage."""
-    from kernelsmith.triton_cpu import codegen
+    from kernelsmith.triton_cpu.emit import codegen
 
     @triton.jit
     def kept(out, x):
@@ -238,8 +238,8 @@ def test_fp_fusion_follows_option_and_knob(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_backends_hash_names_sources_compiler_and_processor() -> None:
-    from kernelsmith.triton_cpu import build
     from kernelsmith.triton_cpu.isa import host_fingerprint
+    from kernelsmith.triton_cpu.run import build
 
     text = CPUBackend(TARGET).hash()
     assert launch.source_hash() in text

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 import triton
 
 from kernelsmith.triton_cpu.isa import AVX2, BASELINE, Isa, host_isa
-from kernelsmith.triton_cpu.launch import compile_ttir
+from kernelsmith.triton_cpu.run.launch import compile_ttir
 from tests.triton_cpu import kernels
 
 FOLDER = Path(__file__).parents[1] / "data" / "ttir"

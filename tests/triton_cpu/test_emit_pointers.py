@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelsmith.triton_cpu import launch
+from kernelsmith.triton_cpu.run import launch
 
 CHOOSE = """
 module {

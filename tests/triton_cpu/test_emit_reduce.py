@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernelsmith.triton_cpu import launch
+from kernelsmith.triton_cpu.run import launch
 from tests.triton_cpu import kernels
 
 SHAPES = [(8, 64, 8, 64), (5, 50, 8, 64), (30, 3, 32, 4), (1, 100, 1, 128), (100, 1, 128, 1)]

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from kernelsmith.triton_cpu.isa import AVX2, BASELINE, Isa, host_isa
-from kernelsmith.triton_cpu.launch import compile_ttir
+from kernelsmith.triton_cpu.run.launch import compile_ttir
 
 NAN, INF = float("nan"), float("inf")
 SPECIAL = [0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 1e-40]

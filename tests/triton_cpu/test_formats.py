@@ -10,8 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
-from kernelsmith.triton_cpu.formats import FORMATS, encode_f8
-from kernelsmith.triton_cpu.ir import Element
+from kernelsmith.triton_cpu.read.formats import FORMATS, encode_f8
+from kernelsmith.triton_cpu.read.ir import Element
 
 F8 = {
     Element.F8E4M3FN: torch.float8_e4m3fn,

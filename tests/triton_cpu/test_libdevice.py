@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from kernelsmith.triton_cpu import isa, launch
-from kernelsmith.triton_cpu.libdevice import lookup
+from kernelsmith.triton_cpu import isa
+from kernelsmith.triton_cpu.emit.libdevice import lookup
+from kernelsmith.triton_cpu.run import launch
 
 Array = npt.NDArray[Any]
 _KINDS = {np.dtype(kind): name for kind, name in ((np.int32, "i32"), (np.int64, "i64"), (np.float32, "f32"))}

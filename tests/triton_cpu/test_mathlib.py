@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kernelsmith.triton_cpu import build, isa, mathlib, pool
+from kernelsmith.triton_cpu import isa
+from kernelsmith.triton_cpu.emit import mathlib
+from kernelsmith.triton_cpu.run import build, pool
 
 Truth = Callable[..., npt.NDArray[np.float64]]
 F32 = np.float32

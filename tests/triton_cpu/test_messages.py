@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernelsmith.triton_cpu.messages import c_string, unescape
+from kernelsmith.triton_cpu.emit.messages import c_string, unescape
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from kernelsmith.triton_cpu.isa import BASELINE, Isa, host_isa
-from kernelsmith.triton_cpu.launch import compile_ttir
+from kernelsmith.triton_cpu.run.launch import compile_ttir
 
 
 @triton.jit

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.triton_cpu.codegen import generate
+from kernelsmith.triton_cpu.emit.codegen import generate
 from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
-from kernelsmith.triton_cpu.ir import Dense, Element, Module, Type, walk
 from kernelsmith.triton_cpu.isa import AVX2, AVX512
-from kernelsmith.triton_cpu.lex import MAX_TEXT
-from kernelsmith.triton_cpu.locations import Locations
-from kernelsmith.triton_cpu.parse import MAX_DEPTH, MAX_OPS, parse
+from kernelsmith.triton_cpu.read.ir import Dense, Element, Module, Type, walk
+from kernelsmith.triton_cpu.read.lex import MAX_TEXT
+from kernelsmith.triton_cpu.read.locations import Locations
+from kernelsmith.triton_cpu.read.parse import MAX_DEPTH, MAX_OPS, parse
 
 FOLDER = Path(__file__).parents[1] / "data" / "ttir"
 FILES = sorted(FOLDER.glob("*/*.ttir"))

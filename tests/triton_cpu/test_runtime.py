@@ -16,7 +16,8 @@ import pytest
 
 import kernelsmith.triton_cpu as cpu
 from kernelsmith.errors import InfrastructureError, UsageError
-from kernelsmith.triton_cpu import build, isa, launch, pool
+from kernelsmith.triton_cpu import isa
+from kernelsmith.triton_cpu.run import build, launch, pool
 
 HEAD = (
     'extern "C" void kernelsmith_run(long lo, long hi, const int *grid, const unsigned long long *args, char *scratch)'
@@ -188,7 +189,7 @@ def test_a_forked_child_launches_with_threads_of_its_own(count: launch.Kernel, e
 
 def test_loading_the_pool_starts_no_thread() -> None:
     program = (
-        "import os; from kernelsmith.triton_cpu import pool; pool.load(); print(len(os.listdir('/proc/self/task')))"
+        "import os; from kernelsmith.triton_cpu.run import pool; pool.load(); print(len(os.listdir('/proc/self/task')))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"

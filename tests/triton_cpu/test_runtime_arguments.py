@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernelsmith.triton_cpu.launch import compile_ttir
+from kernelsmith.triton_cpu.run.launch import compile_ttir
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kernelsmith.triton_cpu as cpu
-from kernelsmith.triton_cpu import cores
+from kernelsmith.triton_cpu.run import cores
 
 
 def machine(folder: Path, groups: str, mounts: list[tuple[str, str, str]], limits: dict[str, str]) -> Path:

@@ -19,7 +19,8 @@ import triton.language as tl
 from kernelsmith import doctor
 from kernelsmith.errors import InfrastructureError, KernelsmithError, UsageError
 from kernelsmith.records import Health
-from kernelsmith.triton_cpu import build, compiler, isa, launch, pool
+from kernelsmith.triton_cpu import compiler, isa
+from kernelsmith.triton_cpu.run import build, launch, pool
 from tests.triton_cpu.test_build import KERNEL
 from tests.triton_cpu.test_runtime_ttir import ADD, adds
 

@@ -18,8 +18,8 @@ from triton.backends import backends
 
 import kernelsmith.triton_cpu as cpu
 from kernelsmith.faults import CheckedLaunchError
-from kernelsmith.triton_cpu import watched
 from kernelsmith.triton_cpu.driver import CPUDriver
+from kernelsmith.triton_cpu.watch import watched
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 SIZE = 5000

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from kernelsmith.errors import KernelsmithError
-from kernelsmith.triton_cpu import build, isa, launch
+from kernelsmith.triton_cpu import isa
+from kernelsmith.triton_cpu.run import build, launch
 
 ADD = """
 module {
@@ -81,7 +82,7 @@ def test_neither_torch_nor_triton_is_needed() -> None:
     program = (
         "import sys; sys.modules['torch'] = sys.modules['triton'] = None;"
         "from tests.triton_cpu.test_runtime_ttir import ADD, adds;"
-        "from kernelsmith.triton_cpu.launch import compile_ttir; print(adds(compile_ttir(ADD)))"
+        "from kernelsmith.triton_cpu.run.launch import compile_ttir; print(adds(compile_ttir(ADD)))"
     )
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)

@@ -7,11 +7,11 @@ import torch
 import triton
 import triton.language as tl
 
-from kernelsmith.triton_cpu.ir import walk
+from kernelsmith.triton_cpu.emit.simplify import FLIP, simplify
 from kernelsmith.triton_cpu.isa import AVX2, BASELINE, Isa, host_isa
-from kernelsmith.triton_cpu.launch import compile_ttir
-from kernelsmith.triton_cpu.parse import parse
-from kernelsmith.triton_cpu.simplify import FLIP, simplify
+from kernelsmith.triton_cpu.read.ir import walk
+from kernelsmith.triton_cpu.read.parse import parse
+from kernelsmith.triton_cpu.run.launch import compile_ttir
 
 
 @triton.jit

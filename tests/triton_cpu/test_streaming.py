@@ -7,9 +7,9 @@ import torch
 import triton
 import triton.language as tl
 
-from kernelsmith.triton_cpu.codegen import generate
+from kernelsmith.triton_cpu.emit.codegen import generate
 from kernelsmith.triton_cpu.isa import AVX2, AVX512, BASELINE, Isa, host_isa
-from kernelsmith.triton_cpu.launch import compile_ttir
+from kernelsmith.triton_cpu.run.launch import compile_ttir
 
 LARGE = (13 << 20) + 64
 

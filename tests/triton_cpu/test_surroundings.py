@@ -13,7 +13,8 @@ import triton
 import triton.language as tl
 from triton import knobs
 
-from kernelsmith.triton_cpu import get_num_threads, pool
+from kernelsmith.triton_cpu import get_num_threads
+from kernelsmith.triton_cpu.run import pool
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +46,7 @@ def test_every_stage_is_shown_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_a_kernel_is_compiled_once_and_again_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kernelsmith.triton_cpu import build
+    from kernelsmith.triton_cpu.run import build
 
     compiled: list[str] = []
     original = build.compile_shared

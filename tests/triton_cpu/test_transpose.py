@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernelsmith.triton_cpu.codegen import generate
+from kernelsmith.triton_cpu.emit.codegen import generate
 from kernelsmith.triton_cpu.isa import host_isa
 
 

@@ -1,0 +1,1 @@
+"""From typed operations to one C++ translation unit; starts no program and reads no machine."""

@@ -1,0 +1,1 @@
+"""From TTIR's text to typed operations; knows nothing of C++."""

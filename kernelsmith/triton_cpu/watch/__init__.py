@@ -1,0 +1,1 @@
+"""Launches of checked builds: what they know about memory, and what they report."""
