@@ -27,7 +27,7 @@ MODULES = ("speed_dots", "speed_rows")
 MIN_ROUNDS, MAX_ROUNDS = 15, 400
 WARM_NS = 12_000_000
 """How long a contestant runs untimed before each sample: its own threads are awake by then, and those of the one before
-have stopped spinning. libgomp's do so for about 6 ms after a parallel region (measured), and until then a short kernel of
+have stopped spinning. libgomp does so for about 6 ms after a parallel region (measured), and until then a kernel of
 ours has one core to itself and the other one to share."""
 SEED = 0
 
