@@ -80,18 +80,20 @@ template <int SIZE> KS_INLINE bool ks_plain_load(const KsCheck &c, const KsView 
   }
   return true;
 }
-template <int SIZE> KS_INLINE bool ks_plain_store(const KsCheck &c, const KsView &s, const char *p, vi32 mask) {
+template <int SIZE, bool ALL> KS_INLINE bool ks_plain_store(const KsCheck &c, const KsView &s, const char *p, vi32 mask) {
   if (!s.inside(p, SIZE * KS_W) || !s.owner || s.kept_back || SIZE != 1 << s.shift) return false;
   const u64 at = ((u64)p - s.lo) / SIZE;
   const vu32 owner = *(const wu32 *)(s.owner + at);
-  vi32 bad = mask & (owner >= s.base) & (owner != s.me);
+  vi32 bad = (owner >= s.base) & (owner != s.me);
+  if (!ALL) bad &= mask;
   if (s.stamp) bad |= mask & (owner == s.me) & (*(const wu32 *)(s.stamp + at) == c.serial);
   if (s.reader) {
     const vu32 reader = *(const wu32 *)(s.reader + at);
     bad |= mask & (reader >= s.base) & (reader != s.me);
   }
   if (ks_bits(bad)) return false;
-  ks_mark(s.owner + at, mask, s.me);
+  if (ALL) *(wu32 *)(s.owner + at) = ks_splat<vu32>(s.me);
+  else ks_mark(s.owner + at, mask, s.me);
   if (s.stamp) ks_mark(s.stamp + at, mask, c.serial);
   if (s.owner_clock) ks_mark(s.owner_clock + at, mask, c.clock);
   return true;
@@ -123,12 +125,12 @@ KS_INLINE auto ks_load_row(KsCheck &c, const KsView &s, i32 site, const char *p,
 }
 template <int SIZE, class Values, class All, class Some>
 KS_INLINE void ks_store_row(KsCheck &c, const KsView &s, i32 site, const char *p, i64 lane, i64 stride, Values values, All all, Some some) {
-  if (KS_LIKELY(ks_plain_store<SIZE>(c, s, p, ks_all()))) all();
+  if (KS_LIKELY((ks_plain_store<SIZE, true>(c, s, p, ks_all())))) all();
   else some(ks_ask<SIZE>(c, KS_STORE, site, s.number, ks_ramp((i64)p, (i64)SIZE), ks_all(), ks_all(), lane, stride, values));
 }
 template <int SIZE, class Values, class Some>
 KS_INLINE void ks_store_row(KsCheck &c, const KsView &s, i32 site, const char *p, vi32 mask, i64 lane, i64 stride, Values values, Some some) {
-  if (KS_LIKELY(ks_plain_store<SIZE>(c, s, p, mask))) some(mask);
+  if (KS_LIKELY((ks_plain_store<SIZE, false>(c, s, p, mask)))) some(mask);
   else some(ks_ask<SIZE>(c, KS_STORE, site, s.number, ks_ramp((i64)p, (i64)SIZE), mask, mask, lane, stride, values));
 }
 
