@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 from benchmarks.triton_cpu.checked_plans import Recorder, prepared
+from benchmarks.triton_cpu.row_kernels import layer_norm, softmax
 from kernelsmith.devices.cpu import CpuDevice
 from kernelsmith.evaluate import schedule
 from kernelsmith.faults import Schedule
@@ -37,39 +38,6 @@ class Cost:
     ratio_high: float
     rounds: int
     ok: bool
-
-
-@triton.jit
-def softmax_kernel(x, y, n, BLOCK: tl.constexpr):
-    row, at = tl.program_id(0), tl.arange(0, BLOCK)
-    value = tl.load(x + row * n + at, mask=at < n, other=-float("inf"))
-    power = tl.exp(value - tl.max(value, 0))
-    tl.store(y + row * n + at, power / tl.sum(power, 0), mask=at < n)
-
-
-def softmax(x: torch.Tensor) -> torch.Tensor:
-    y = torch.empty_like(x)
-    softmax_kernel[(x.shape[0],)](x, y, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
-    return y
-
-
-@triton.jit
-def layer_norm_kernel(x, weight, bias, y, n, eps, BLOCK: tl.constexpr):
-    row, at = tl.program_id(0), tl.arange(0, BLOCK)
-    inside = at < n
-    value = tl.load(x + row * n + at, mask=inside, other=0.0)
-    mean = tl.sum(value, 0) / n
-    centred = tl.where(inside, value - mean, 0.0)
-    scale = 1 / tl.sqrt(tl.sum(centred * centred, 0) / n + eps)
-    result = centred * scale * tl.load(weight + at, mask=inside) + tl.load(bias + at, mask=inside)
-    tl.store(y + row * n + at, result, mask=inside)
-
-
-def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    y = torch.empty_like(x)
-    block = triton.next_power_of_2(x.shape[1])
-    layer_norm_kernel[(x.shape[0],)](x, weight, bias, y, x.shape[1], 1e-5, BLOCK=block)
-    return y
 
 
 @triton.jit

@@ -1,14 +1,5 @@
 // What checked kernels and their monitor share. The layout is that of the ctypes structures in monitor.py.
 
-typedef signed char i8;
-typedef short i16;
-typedef int i32;
-typedef long i64;
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long u64;
-
 // One pointer argument's tensor view, and the shadows of its memory. A shadow has an entry per granule of `1 << shift`
 // bytes. `owner` says who wrote it last: 0 nobody, below `base` somebody before this launch, else a program instance of
 // this launch; `reader` is the first program instance that read it since. `stamp` numbers the store of that write.

@@ -1,5 +1,5 @@
-// Decides what the quick tests of a checked kernel (checked.h) leave open, and keeps the reports. checked_abi.h stands
-// before this text. One launch at a time has a monitor of its own; its lock covers all that it holds.
+// Decides what the quick tests of a checked kernel (checked.h) leave open, and keeps the reports. types.h and
+// checked_abi.h stand before this text. One launch at a time has a monitor of its own; its lock covers all that it holds.
 //
 // Races are found as FastTrack does (Flanagan and Freund, PLDI 2009), with program instances for threads: an element
 // knows who wrote it last and at what count of that program's releases, and a release through an atomic operation hands

@@ -7,14 +7,6 @@
 #define KS_INLINE static inline __attribute__((always_inline))
 #define KS_EACH_LANE _Pragma("GCC unroll 1") for (int l = 0; l < KS_W; ++l)
 
-typedef signed char i8;
-typedef short i16;
-typedef int i32;
-typedef long i64;
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long u64;
 typedef float f32;
 typedef double f64;
 

@@ -50,9 +50,14 @@ _BUILTINS = {"add": "fetch_add", "and": "fetch_and", "or": "fetch_or", "xor": "f
 FENCE = "__atomic_thread_fence(__ATOMIC_ACQ_REL);"
 
 
+def semantics(op: Op) -> str:
+    """An atomic's memory semantics in Triton's word; acq_rel, its default, where the text names none."""
+    return next((word for word in op.words if word in _ORDERS), "acq_rel")
+
+
 def _order(op: Op) -> str:
-    """The C++ memory order; Triton's default, acq_rel, where the text names none."""
-    return next((_ORDERS[word] for word in op.words if word in _ORDERS), "ACQ_REL")
+    """The C++ memory order."""
+    return _ORDERS[semantics(op)]
 
 
 def _bits(element: Element) -> str:

@@ -7,6 +7,7 @@ loads, stores, atomics and divisions call `Scope.checks` where it is set; `exact
 from __future__ import annotations
 
 from kernelsmith.triton_cpu.emit import affine, exact
+from kernelsmith.triton_cpu.emit.atomics import semantics
 from kernelsmith.triton_cpu.emit.evaluate import evaluate
 from kernelsmith.triton_cpu.emit.loop import Index, Loop
 from kernelsmith.triton_cpu.emit.memory import addresses, place_of
@@ -111,7 +112,7 @@ class Checks:
         """For one element of an atomic: the condition under which it happens, and a statement for after it."""
         site, view = self._site(op), self._view(op.operands[0], self._stored)
         lane = _first(_lane(loop, loop.index, op.operands[0].type.shape))
-        order = order_of(op)
+        order = ORDERS[semantics(op)]
         self._stamped = True
         self._check_offsets(loop, op, loop.index, Uniform(mask), f"{lane}, 0")
         size = op.operands[0].type.element.bytes
@@ -195,11 +196,6 @@ class Checks:
 
 def _view_name(number: int) -> str:
     return f"view_{number}" if number >= 0 else "view_anywhere"
-
-
-def order_of(op: Op) -> int:
-    """The memory semantics of an atomic, as in `ORDERS`; Triton's default is acq_rel."""
-    return next((ORDERS[word] for word in op.words if word in ORDERS), ORDERS["acq_rel"])
 
 
 def _lanes_are_apart(pointer: Rep, kind: Type) -> bool:

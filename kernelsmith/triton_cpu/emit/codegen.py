@@ -114,7 +114,14 @@ def _generate(module: Module, isa: Isa, checked: bool) -> GeneratedKernel:
         stop = f"\n    if ({context}->stop) return;"
     run = _RUN.format(stop=stop, drain="  ks_drain();\n" if scope.streams else "")
     body = "\n".join([*head, *scope.lines, "}"])
-    headers = ["prelude.h", "memory.h", "arithmetic.h", "atomics.h", *(["dot.h"] if scope.multiplies else [])]
+    headers = [
+        "types.h",
+        "prelude.h",
+        "memory.h",
+        "arithmetic.h",
+        "atomics.h",
+        *(["dot.h"] if scope.multiplies else []),
+    ]
     headers += ["checked_abi.h", "checked.h"] if scope.monitor is not None else []
     parts = [_level(isa), *map(_text, headers), mathlib.source(scope.writer.functions, isa), body, run]
     arguments = tuple(ArgumentType(argument.type.element.value, argument.type.pointer) for argument in kernel.arguments)

@@ -89,7 +89,7 @@ class _Report(ctypes.Structure):
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    source = (_CPP / "checked_abi.h").read_text() + (_CPP / "monitor.cpp").read_text()
+    source = "".join((_CPP / name).read_text() for name in ("types.h", "checked_abi.h", "monitor.cpp"))
     library = ctypes.CDLL(str(pool.built_library("monitor", source)))
     library.kernelsmith_monitor_start.argtypes = [ctypes.POINTER(_Context), *[ctypes.c_int32] * 3]
     library.kernelsmith_monitor_run.argtypes = [ctypes.c_char_p, ctypes.POINTER(_Context), ctypes.c_uint64]
