@@ -1,6 +1,7 @@
-"""What the zygote does once so that no fork pays for it: the first Triton compilation of a process.
+"""What the zygote does once so that no fork pays for it: the first Triton compilation of a process, and the runtime.
 
-A cold front end imports modules and hashes Triton's own sources, which takes longer than compiling most kernels.
+A cold front end imports modules and hashes Triton's own sources, which takes longer than compiling most kernels, and so
+does compiling the thread pool and the monitor.
 Invariant: nothing is launched, so that no thread starts. Named by roles.py.
 """
 
@@ -20,7 +21,12 @@ def _row(x, y, n, block: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 def compile_something() -> None:
-    """Compile a kernel for the active device, and load what launches need."""
+    """Compile a kernel for the active device, and load what launches on the CPU need, checked ones too."""
     import torch
 
+    from kernelsmith.triton_cpu.run import pool
+    from kernelsmith.triton_cpu.watch import monitor
+
     _row.warmup(torch.float32, torch.float32, 100, block=128, grid=(1,))
+    pool.load()
+    monitor.load()

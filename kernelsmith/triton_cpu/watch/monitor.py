@@ -88,7 +88,8 @@ class _Report(ctypes.Structure):
 
 
 @functools.cache
-def _library() -> ctypes.CDLL:
+def load() -> ctypes.CDLL:
+    """The compiled monitor; loading it starts no thread."""
     source = "".join((_CPP / name).read_text() for name in ("types.h", "checked_abi.h", "monitor.cpp"))
     library = ctypes.CDLL(str(pool.built_library("monitor", source)))
     library.kernelsmith_monitor_start.argtypes = [ctypes.POINTER(_Context), *[ctypes.c_int32] * 3]
@@ -189,7 +190,7 @@ class _Run:
             self._prepare(number)
         described = (_Segment * max(1, count))(*(self._segment(number, kept_back) for number in range(count)))
         context = _Context(ctypes.addressof(described), addresses.ctypes.data, masked.ctypes.data, self._first, 0)
-        library = _library()
+        library = load()
         trusting = launch.memory.assume_written
         library.kernelsmith_monitor_start(ctypes.byref(context), count, _SCHEDULES[schedule], trusting)
         reports = (_Report * _ROOM)()
