@@ -1,17 +1,20 @@
 """System calls that the standard library lacks, through ctypes; each raises OSError with the call's name.
 
-Invariant: this module holds numbers and calls, no policy. The numbers are the kernel's ABI (arch/x86/entry/syscalls/
-syscall_64.tbl and include/uapi/asm-generic/unistd.h), the flags those of include/uapi/linux/{sched,mount,prctl}.h.
+Invariant: this module holds calls and their flags, no policy. The flags are those of include/uapi/linux/{sched,mount,
+prctl}.h.
 The server and the confined fork use it; the judge only to open pidfds.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import struct
 from pathlib import Path
+
+from kernelsmith.sandbox import syscalls
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -42,29 +45,18 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITY_VERSION_3 = 0x20080522
 
-_SYSCALLS = {
-    "pivot_root": (155, 41),
-    "mount_setattr": (442, 442),
-    "landlock_create_ruleset": (444, 444),
-    "landlock_add_rule": (445, 445),
-    "landlock_restrict_self": (446, 446),
-}
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _Argument = int | bytes | None
 
 
-def machine_index() -> int | None:
-    """Column of a system call table for this machine: 0 x86_64, 1 aarch64, None where no numbers are known."""
-    return {"x86_64": 0, "aarch64": 1}.get(platform.machine())
-
-
 def syscall(name: str, *arguments: _Argument) -> int:
     """A call that libc has no function for; integers are passed as C longs."""
-    column = machine_index()
-    if column is None:
-        raise OSError(38, f"{name}: no system call numbers for {platform.machine()}")
+    column = syscalls.machine_index()
+    number = None if column is None else syscalls.NUMBERS[name][column]
+    if number is None:
+        raise OSError(errno.ENOSYS, f"{name}: no system call number for {platform.machine()}")
     wide = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    return _checked(name, _LIBC.syscall(ctypes.c_long(_SYSCALLS[name][column]), *wide))
+    return _checked(name, _LIBC.syscall(ctypes.c_long(number), *wide))
 
 
 def unshare(flags: int) -> None:

@@ -1,107 +1,40 @@
-"""The system call filter: a deny-list that keeps candidates from the kernel's dangerous corners.
+"""The system call filter: an allow-list by number, with conditions on a few arguments.
 
 Invariant: a compiler, Python and several threads go on working under it, while network, namespaces, mounts, tracing,
-hidden memory and changes to other processes are refused with EPERM. Numbers: syscall_64.tbl (x86_64) and
-asm-generic/unistd.h (aarch64); instruction and return codes: linux/{bpf_common,seccomp}.h. confine.py loads it.
+uncounted memory and changes to other processes are refused with EPERM. A call that syscalls.py does not know does not
+exist (ENOSYS, on which libraries fall back to an older call), so that a later kernel opens nothing. ioctl alone stays a
+deny-list: drivers of accelerators define requests of their own. Instruction and return codes: linux/{bpf_common,
+seccomp}.h; requests and commands: asm-generic/{ioctls,fcntl}.h, linux/{fs,fsverity}.h. confine.py loads it.
 """
 
 from __future__ import annotations
 
+import errno
+import itertools
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelsmith.sandbox import linux
+from kernelsmith.sandbox import syscalls
 
 _ARCHITECTURES = (0xC000003E, 0xC00000B7)  # AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64
-_X32 = 0x40000000
-_ENOSYS, _EPERM = 38, 1
-_CLONE3 = 435
 _CLONE_NAMESPACES = 0x7E020000
-
-# name: (x86_64, aarch64); None where the architecture lacks the call
-_DENIED: dict[str, tuple[int | None, int | None]] = {
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "process_madvise": (440, 440),
-    "pidfd_getfd": (438, 438),
-    "kcmp": (312, 272),
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "pivot_root": (155, 41),
-    "chroot": (161, 51),
-    "move_mount": (429, 429),
-    "open_tree": (428, 428),
-    "open_tree_attr": (467, 467),
-    "fsopen": (430, 430),
-    "fsconfig": (431, 431),
-    "fsmount": (432, 432),
-    "fspick": (433, 433),
-    "mount_setattr": (442, 442),
-    "unshare": (272, 97),
-    "setns": (308, 268),
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "userfaultfd": (323, 282),
-    "fanotify_init": (300, 262),
-    "keyctl": (250, 219),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "init_module": (175, 105),
-    "finit_module": (313, 273),
-    "delete_module": (176, 106),
-    "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294),
-    "reboot": (169, 142),
-    "swapon": (167, 224),
-    "swapoff": (168, 225),
-    "acct": (163, 89),
-    "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
-    "name_to_handle_at": (303, 264),
-    "open_by_handle_at": (304, 265),
-    "syslog": (103, 116),
-    "settimeofday": (164, 170),
-    "clock_settime": (227, 112),
-    "clock_adjtime": (305, 266),
-    "adjtimex": (159, 171),
-    "sethostname": (170, 161),
-    "setdomainname": (171, 162),
-    "iopl": (172, None),
-    "ioperm": (173, None),
-    "modify_ldt": (154, None),
-    "vhangup": (153, 58),
-    "socket": (41, 198),  # neither network nor other people's unix sockets; socketpair stays
-    "shmget": (29, 194),  # memory that no process's resident size shows
-    "memfd_create": (319, 279),
-    "memfd_secret": (447, 447),
-    "msgget": (68, 186),
-    "semget": (64, 190),
-    "mq_open": (240, 180),
-    "setpriority": (141, 140),
-    "ioprio_set": (251, 30),
-    "sched_setscheduler": (144, 119),
-    "sched_setattr": (314, 274),
-    "sched_setparam": (142, 118),
-    "migrate_pages": (256, 238),
-    "move_pages": (279, 239),
-}
-_SESSIONS = {"setsid": (112, 157), "setpgid": (109, 154)}
-_ONLY_SELF = {"prlimit64": (302, 261), "sched_setaffinity": (203, 122)}
-_SIGNALS = {"kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131)}
-_QUEUED_SIGNALS = {"rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "pidfd_send_signal": (424, 424)}
-_CLONE = (56, 220)
-_MMAP = (9, 222)
 _SHARED_ANONYMOUS = 0x21  # MAP_SHARED | MAP_ANONYMOUS
-_PRCTL = (157, 167)
 _PR_SET_PDEATHSIG = 1
-# chmod, chown, utime, xattr, file attributes
-_METADATA = (
-    (90, 91, 268, 452, 92, 93, 94, 260, 132, 235, 261, 280, 188, 189, 190, 197, 198, 199, 463, 466, 469),
-    (52, 53, 452, 55, 54, 88, 5, 6, 7, 14, 15, 16, 463, 466, 469),
+_SESSIONS = ("setsid", "setpgid")
+_SIGNALS = ("kill", "tkill", "tgkill")
+_QUEUED_SIGNALS = ("rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
+_ONLY_SELF = ("prlimit64", "sched_setaffinity")
+# Not: leases and notices on files of others, owners of signals that leave the sandbox, larger pipes.
+_FCNTL_COMMANDS = (
+    *(0, 1, 2, 3, 4),  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL
+    *(5, 6, 7, 36, 37, 38),  # locks
+    *(9, 1025, 1027, 1028, 1030, 1032, 1033, 1034),  # questions, F_DUPFD_CLOEXEC, seals
+)
+_REFUSED_IOCTLS = (
+    *(0x5412, 0x541C, 0x540E),  # TIOCSTI, TIOCLINUX, TIOCSCTTY: words in a terminal's mouth
+    *(0x8901, 0x8902),  # FIOSETOWN, SIOCSPGRP: signals to others
+    *(0x40086602, 0x401C5820, 0x40806685),  # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY
 )
 
 
@@ -117,62 +50,75 @@ class Needs:
 
 def available() -> bool:
     """Whether the numbers for this machine are known (the kernel may still refuse the program)."""
-    return linux.machine_index() is not None
+    return syscalls.machine_index() is not None
 
 
 def program(needs: Needs) -> bytes:
     """The filter as BPF instructions of 8 bytes each. Raises OSError on a machine whose numbers are unknown."""
-    column = linux.machine_index()
+    column = syscalls.machine_index()
     if column is None:
-        raise OSError(_ENOSYS, "no seccomp filter for this machine")
-    denied = dict(_DENIED)
-    if not needs.own_pids:
-        denied |= _SESSIONS
-    if needs.only_signal is not None:
-        denied |= _QUEUED_SIGNALS
-    code = [_load(4), _unless_equal(_ARCHITECTURES[column], _KILL), _load(0)]
-    if column == 0:
-        code.append(_op(_JUMP_GE, _X32, 0, 1) + _refuse(_EPERM))
-    code += [_if_equal(number, _refuse(_EPERM)) for row in denied.values() if (number := row[column]) is not None]
+        raise OSError(errno.ENOSYS, "no seccomp filter for this machine")
+    actions = dict.fromkeys((*syscalls.ALLOWED, *syscalls.METADATA), _ALLOW)
+    actions |= dict.fromkeys(syscalls.REFUSED, _REFUSE)
     if not needs.readonly_mounts:
-        code += [_if_equal(number, _refuse(0)) for number in _METADATA[column]]
-    code += [_only_first_argument(row[column], (0,)) for row in _ONLY_SELF.values()]
-    if needs.only_signal is not None:
-        whom = (0, needs.only_signal, 0xFFFFFFFF & -needs.only_signal)
-        code += [_only_first_argument(row[column], whom) for row in _SIGNALS.values()]
-    if not needs.own_pids:
-        code.append(_if_equal(_PRCTL[column], _load(16) + _if_equal(_PR_SET_PDEATHSIG, _refuse(_EPERM)) + _ALLOW))
-    if not needs.hidden_memory:
-        flags = _load(40) + _op(_AND, _SHARED_ANONYMOUS)
-        code.append(_if_equal(_MMAP[column], flags + _if_equal(_SHARED_ANONYMOUS, _refuse(_EPERM)) + _ALLOW))
+        actions |= dict.fromkeys(syscalls.METADATA, _errno(0))
+    actions |= _conditions(needs)
+    by_number = {
+        number: code for name, code in actions.items() if (number := syscalls.NUMBERS[name][column]) is not None
+    }
+    last = max(by_number)
+    runs = [
+        (next(group)[0], code)
+        for code, group in itertools.groupby(
+            ((number, by_number.get(number, _ABSENT)) for number in range(last + 2)), key=lambda item: item[1]
+        )
+    ]
+    # x32 calls, which lie above all others, are absent too
+    return _load(4) + _unless_equal(_ARCHITECTURES[column], _KILL) + _load(0) + _choose(runs)
+
+
+def _conditions(needs: Needs) -> dict[str, bytes]:
+    """Code for the calls whose verdict depends on their arguments, or on `needs`."""
     # clone3 keeps its flags in memory, where no filter can read them; libc falls back to clone
-    code.append(_if_equal(_CLONE3, _refuse(_ENOSYS)))
-    code.append(
-        _if_equal(_CLONE[column], _load(16) + _op(_JUMP_SET, _CLONE_NAMESPACES, 0, 1) + _refuse(_EPERM) + _ALLOW)
-    )
-    return b"".join([*code, _ALLOW])
+    code = {"clone3": _ABSENT}
+    code["clone"] = _load(_FIRST) + _op(_JUMP_SET, _CLONE_NAMESPACES, 0, 1) + _REFUSE + _ALLOW
+    code |= dict.fromkeys(_ONLY_SELF, _only(_FIRST, (0,)))
+    code["fcntl"] = _only(_SECOND, _FCNTL_COMMANDS)
+    code["ioctl"] = _load(_SECOND) + b"".join(_if_equal(request, _REFUSE) for request in _REFUSED_IOCTLS) + _ALLOW
+    if not needs.own_pids:
+        code |= dict.fromkeys(_SESSIONS, _REFUSE)
+        code["prctl"] = _load(_FIRST) + _if_equal(_PR_SET_PDEATHSIG, _REFUSE) + _ALLOW
+    if needs.only_signal is not None:
+        code |= dict.fromkeys(_QUEUED_SIGNALS, _REFUSE)
+        code |= dict.fromkeys(_SIGNALS, _only(_FIRST, (0, needs.only_signal, 0xFFFFFFFF & -needs.only_signal)))
+    if not needs.hidden_memory:
+        flags = _load(_FOURTH) + _op(_AND, _SHARED_ANONYMOUS)
+        code["mmap"] = flags + _if_equal(_SHARED_ANONYMOUS, _REFUSE) + _ALLOW
+    return code
 
 
-_LOAD, _JUMP_EQUAL, _JUMP_GE, _JUMP_SET, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+_FIRST, _SECOND, _FOURTH = 16, 24, 40
+"""Where struct seccomp_data holds the low halves of arguments; 0 is the number, 4 the architecture."""
+_LOAD, _JUMP, _JUMP_EQUAL, _JUMP_GE, _JUMP_SET, _AND, _RETURN = 0x20, 0x05, 0x15, 0x35, 0x45, 0x54, 0x06
 
 
 def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
+def _errno(error: int) -> bytes:
+    """Return with that errno; 0 is a call that claims success and does nothing."""
+    return _op(_RETURN, 0x50000 | error)
+
+
 _ALLOW = _op(_RETURN, 0x7FFF0000)
 _KILL = _op(_RETURN, 0x80000000)
+_REFUSE = _errno(errno.EPERM)
+_ABSENT = _errno(errno.ENOSYS)
 
 
 def _load(offset: int) -> bytes:
-    """Load a word of struct seccomp_data: 0 the number, 4 the architecture, 16 the low half of the first argument,
-    40 that of the fourth."""
     return _op(_LOAD, offset)
-
-
-def _refuse(error: int) -> bytes:
-    """Return with that errno; 0 is a call that claims success and does nothing."""
-    return _op(_RETURN, 0x50000 | error)
 
 
 def _if_equal(value: int, then: bytes) -> bytes:
@@ -183,6 +129,17 @@ def _unless_equal(value: int, then: bytes) -> bytes:
     return _op(_JUMP_EQUAL, value, len(then) // 8, 0) + then
 
 
-def _only_first_argument(number: int, allowed: tuple[int, ...]) -> bytes:
-    """Refuse the call unless the low half of its first argument is one of `allowed`."""
-    return _if_equal(number, _load(16) + b"".join(_if_equal(value, _ALLOW) for value in allowed) + _refuse(_EPERM))
+def _only(argument: int, allowed: Sequence[int]) -> bytes:
+    """Refuse the call unless the low half of that argument is one of `allowed`."""
+    return _load(argument) + b"".join(_if_equal(value, _ALLOW) for value in allowed) + _REFUSE
+
+
+def _choose(runs: Sequence[tuple[int, bytes]]) -> bytes:
+    """A binary search: each run of numbers from its first one on ends in its code. Jumps reach 255 instructions."""
+    if len(runs) == 1:
+        return runs[0][1]
+    middle = len(runs) // 2
+    below, above = _choose(runs[:middle]), _choose(runs[middle:])
+    if len(below) // 8 <= 255:
+        return _op(_JUMP_GE, runs[middle][0], len(below) // 8, 0) + below + above
+    return _op(_JUMP_GE, runs[middle][0], 0, 1) + _op(_JUMP, len(below) // 8) + below + above

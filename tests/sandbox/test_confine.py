@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
-import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -14,85 +12,12 @@ from pathlib import Path
 import pytest
 
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.sandbox import landlock, linux, seccomp, view
+from kernelsmith.sandbox import landlock, view
 from kernelsmith.sandbox.limits import Layer, Layers, Limits
 from kernelsmith.sandbox.zygote import Zygote
 from tests.sandbox.zygotes import ROLES, SMALL, ask, everyones_python, light_zygote
 
 ROOT = Path(__file__).parents[2]
-ALL_PRESENT = seccomp.Needs(readonly_mounts=True, own_pids=True, hidden_memory=True)
-NOTHING_ELSE = seccomp.Needs(readonly_mounts=False, own_pids=False, hidden_memory=False, only_signal=1234)
-KILL_PROCESS, ALLOW, EPERM = 0x80000000, 0x7FFF0000, 0x50000 | errno.EPERM
-
-
-def verdict(program: bytes, architecture: int, number: int, *arguments: int) -> int:
-    """What the kernel's BPF machine would return for a system call."""
-    padded = [*arguments, *[0] * (6 - len(arguments))]
-    data = struct.pack("=IIQ6Q", number, architecture, 0, *[value & (1 << 64) - 1 for value in padded])
-    code = list(struct.iter_unpack("=HBBI", program))
-    at = accumulator = 0
-    while True:
-        operation, if_true, if_false, value = code[at]
-        at += 1
-        if operation == 0x06:
-            return int(value)
-        if operation == 0x20:
-            accumulator = struct.unpack_from("=I", data, value)[0]
-        elif operation == 0x54:
-            accumulator &= value
-        else:
-            holds = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[operation]
-            at += if_true if holds else if_false
-
-
-@pytest.mark.parametrize(
-    ("machine", "architecture", "calls"),
-    [
-        (
-            "x86_64",
-            0xC000003E,
-            {"read": 0, "socket": 41, "clone": 56, "kill": 62, "chmod": 90, "setsid": 112, "mmap": 9},
-        ),
-        (
-            "aarch64",
-            0xC00000B7,
-            {"read": 63, "socket": 198, "clone": 220, "kill": 129, "chmod": 53, "setsid": 157, "mmap": 222},
-        ),
-    ],
-)
-def test_the_filter_on_both_machines(
-    monkeypatch: pytest.MonkeyPatch, machine: str, architecture: int, calls: dict[str, int]
-) -> None:
-    monkeypatch.setattr("platform.machine", lambda: machine)
-    full, plain = seccomp.program(ALL_PRESENT), seccomp.program(NOTHING_ELSE)
-    for program in (full, plain):
-        assert verdict(program, architecture, calls["read"]) == ALLOW
-        assert verdict(program, architecture, calls["socket"], 2, 1, 0) == EPERM
-        assert verdict(program, architecture, calls["clone"], 0x10000000 | 17) == EPERM
-        assert verdict(program, architecture, calls["clone"], 0x3D0F00) == ALLOW  # a thread, as libc starts it
-        assert verdict(program, architecture, 435) == 0x50000 | errno.ENOSYS
-        assert verdict(program, 0x40000003, calls["read"]) == KILL_PROCESS  # i386
-    assert verdict(full, architecture, calls["chmod"]) == ALLOW
-    assert verdict(plain, architecture, calls["chmod"]) == 0x50000  # pretends
-    assert verdict(full, architecture, calls["setsid"]) == ALLOW
-    assert verdict(plain, architecture, calls["setsid"]) == EPERM
-    assert verdict(full, architecture, calls["mmap"], 0, 4096, 3, 0x21) == ALLOW
-    assert verdict(plain, architecture, calls["mmap"], 0, 4096, 3, 0x21) == EPERM
-    assert verdict(plain, architecture, calls["mmap"], 0, 4096, 3, 0x22) == ALLOW
-    assert verdict(full, architecture, calls["kill"], 99) == ALLOW
-    assert verdict(plain, architecture, calls["kill"], 99) == EPERM
-    assert {verdict(plain, architecture, calls["kill"], pid) for pid in (0, 1234, -1234)} == {ALLOW}
-    assert verdict(plain, architecture, calls["kill"], -1) == EPERM
-
-
-def test_a_machine_without_numbers_has_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    assert not seccomp.available()
-    assert landlock.abi() == 0
-    with pytest.raises(OSError, match="machine"):
-        seccomp.program(ALL_PRESENT)
-    with pytest.raises(OSError, match="riscv64"):
-        linux.mount_readonly("/")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +96,7 @@ def run_judge(script: str, *, prefix: tuple[str, ...] = (), python: str = sys.ex
 
 _JUDGE = """
 import dataclasses, json, os, pathlib, tempfile
-from kernelsmith.sandbox import linux, seccomp
+from kernelsmith.sandbox import linux, seccomp, syscalls
 from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.zygote import Zygote
 without = ()
@@ -189,9 +114,11 @@ with folder, Zygote(preload=("json",), path=["{roles}"], without=without) as zyg
 """
 _LIKE_DOCKER = """
 linux.no_new_privileges()
-code = seccomp._op(0x20, 0)
-for number in (272, 308, 165) if linux.machine_index() == 0 else (97, 268, 40):  # unshare, setns, mount
-    code += seccomp._if_equal(number, seccomp._refuse(1))
+column = syscalls.machine_index()
+code = seccomp._load(0)
+for name in "unshare setns mount umount2 pivot_root move_mount open_tree fsopen fsmount mount_setattr".split():
+    code += seccomp._if_equal(syscalls.NUMBERS[name][column], seccomp._REFUSE)
+code += seccomp._if_equal(syscalls.NUMBERS["clone3"][column], seccomp._ABSENT)
 linux.load_seccomp(code + seccomp._ALLOW)
 """
 _MASKED_PROC = """

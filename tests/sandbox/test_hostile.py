@@ -132,6 +132,10 @@ def test_regaining_powers(scene: Scene) -> None:
     scene.refused("regain_powers")
 
 
+def test_system_calls_that_nobody_needs(scene: Scene) -> None:
+    scene.refused("system_calls")
+
+
 def test_fork_bomb(scene: Scene) -> None:
     result = scene.commit("fork_bomb")
     if isinstance(result, Exit):

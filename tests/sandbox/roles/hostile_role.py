@@ -1,6 +1,7 @@
 """Children that mean harm. Run them only as confined roles: each really does its worst."""
 
 import ctypes
+import errno
 import json
 import mmap
 import os
@@ -14,6 +15,8 @@ import sys
 import threading
 import time
 from pathlib import Path
+
+from kernelsmith.sandbox import syscalls
 
 
 def main(channel, scratch):
@@ -35,6 +38,16 @@ def libc(name, *arguments):
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
+
+
+def unfiltered(name, *arguments):
+    """Succeeds if the call so much as reached the kernel."""
+    try:
+        return libc(name, *arguments)
+    except OSError as error:
+        if error.errno in (errno.EPERM, errno.ENOSYS):
+            raise
+        return os.strerror(error.errno)
 
 
 def read_some(path):
@@ -288,6 +301,28 @@ def regain_powers(order, channel):
     return results
 
 
+def system_calls(order, channel):
+    """Every call that nobody needs, some that no kernel has, and requests that reach beyond the sandbox."""
+    results = {}
+    column = syscalls.machine_index()
+    numbers = {name: row[column] for name, row in syscalls.REFUSED.items() if row[column] is not None}
+    numbers |= {f"number {number}": number for number in (471, 599, 0x40000000 + 1, 0x7FFFFFFF)}
+    for name, number in numbers.items():
+        attempt(results, name, lambda number=number: unfiltered("syscall", number, -1, -1, -1, -1, -1, -1))
+    reader, writer = os.pipe()
+    mine = os.open("mine", os.O_CREAT | os.O_RDWR)
+    theirs = os.open(os.__file__, os.O_RDONLY)
+    commands = {"larger pipe": (writer, 1031, 1 << 20), "signals for others": (reader, 8, order["judge"])}
+    commands |= {"a deadly signal": (reader, 10, 9), "lease": (theirs, 1024, 0), "notice": (theirs, 1026, 2)}
+    for name, command in commands.items():
+        attempt(results, name, lambda command=command: unfiltered("fcntl", *command))
+    requests = {"typing for others": (channel.fileno(), 0x5412, b"x"), "owner": (channel.fileno(), 0x8901, b"\1\0\0\0")}
+    requests |= {"attributes": (theirs, 0x40086602, bytes(8)), "of mine": (mine, 0x40086602, bytes(8))}
+    for name, request in requests.items():
+        attempt(results, name, lambda request=request: unfiltered("ioctl", *request))
+    return results
+
+
 def huge_frame(order, channel):
     os.write(channel.fileno(), struct.pack("=II", 0xFFFFFFFF, 0))
     time.sleep(100)
@@ -311,5 +346,5 @@ def silence(order, channel):
 ACTS = {
     name: act
     for name, act in globals().items()
-    if callable(act) and name not in ("main", "attempt", "libc", "read_some", "Path")
+    if callable(act) and name not in ("main", "attempt", "libc", "unfiltered", "read_some", "Path")
 }
