@@ -37,6 +37,7 @@ from kernelsmith.evaluate.questions import (
     Trouble,
 )
 from kernelsmith.operators.load import LoadedOperator, load
+from kernelsmith.sandbox import linux
 from kernelsmith.sandbox.protocol import Channel, PeerGoneError
 
 ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(64 << 20)}
@@ -170,6 +171,8 @@ def main() -> None:
     parser.add_argument("--fd", type=int, required=True)
     fd = parser.parse_args().fd
     os.set_inheritable(fd, False)  # torch.compile starts compilers
+    linux.die_with_parent()  # the judge stops this process between questions: if it is killed then, nobody else ends us
+    linux.no_new_privileges()
     serve(Channel(socket.socket(fileno=fd)))
 
 

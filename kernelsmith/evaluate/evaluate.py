@@ -69,7 +69,7 @@ def evaluate(job: Job, room: Room) -> Evaluation:
         checker = Checker(
             room.truths, operator, candidate, launcher, seed=job.seed, deadline=deadline, examiner=examiner
         )
-        turns = Turns(room.gate, checker.excused)
+        turns = Turns(room.gate, checker.excused, (candidate, launcher))
         try:
             evaluation = _Evaluating(job, room, operator, candidate, launcher, checker, turns, clock).run()
         except CandidateFailure as failure:

@@ -13,9 +13,10 @@ import fcntl
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Protocol
 
 from kernelsmith.errors import InfrastructureError
 
@@ -93,15 +94,41 @@ def _opened(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
-class Turns:
-    """A gate as one job sees it: it enters `waiting()` while it queues."""
+class Sleeper(Protocol):
+    """Processes of a job that can be made to run only while they are asked something."""
 
-    def __init__(self, gate: DeviceGate, waiting: Callable[[], AbstractContextManager[None]]) -> None:
+    def rest(self) -> None: ...
+
+    def wake(self) -> None: ...
+
+
+class Turns:
+    """A gate as one job sees it: it enters `waiting()` while it queues.
+
+    The job's processes run freely only in a shared turn. When it has none, another job may be measuring; when it has
+    the device alone, one process is timed and none of the others may be in its way.
+    """
+
+    def __init__(
+        self,
+        gate: DeviceGate,
+        waiting: Callable[[], AbstractContextManager[None]],
+        processes: Sequence[Sleeper] = (),
+    ) -> None:
         self._gate = gate
         self._waiting = waiting
+        self._processes = processes
 
-    def shared(self) -> AbstractContextManager[None]:
-        return self._in_turn(self._gate.shared())
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        with self._in_turn(self._gate.shared()):
+            for process in self._processes:
+                process.wake()
+            try:
+                yield
+            finally:
+                for process in self._processes:
+                    process.rest()
 
     def exclusive(self) -> AbstractContextManager[None]:
         return self._in_turn(self._gate.exclusive())

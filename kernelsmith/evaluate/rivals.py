@@ -1,7 +1,9 @@
 """The judge's end of the baseline process: asks it questions, starts it again if it dies.
 
-Invariant: a baseline that cannot run (no compiler, an operator torch.compile refuses, a kernel of the user's that
-raises) is a fact for the report; a process that dies is an InfrastructureError. No candidate is to blame for either.
+It runs only while it is asked something, so that threads that it leaves behind (libgomp's spin for milliseconds) slow
+no candidate. Invariant: a baseline that cannot run (no compiler, an operator torch.compile refuses, a kernel of the
+user's that raises) is a fact for the report; a process that dies is an InfrastructureError. No candidate is to blame
+for either.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from kernelsmith.evaluate.questions import (
     Trouble,
 )
 from kernelsmith.model import OperatorRef, Seed
+from kernelsmith.sandbox import pause
 from kernelsmith.sandbox.protocol import Channel, ProtocolError
 
 BUILD_SECONDS = 300.0
@@ -140,16 +143,22 @@ class Rivals:
             raise InfrastructureError(f"the baseline process could not load the operator: {words}")
 
     def _exchange(self, question: Question, seconds: float) -> Answer:
-        assert self._channel is not None
+        assert self._channel is not None and self._process is not None
+        pid = self._process.pid
+        pause.go_on([pid])
         try:
             self._channel.send(question.model_dump_json().encode())
-            return ANSWERS.validate_json(self._channel.receive(time.monotonic() + seconds).payload)
+            answer = ANSWERS.validate_json(self._channel.receive(time.monotonic() + seconds).payload)
         except TimeoutError as error:
             self._end()
             raise _TooSlowError(f"the baseline process took more than {seconds:g} s to {question.kind}") from error
         except ProtocolError as error:
             self._end()
             raise InfrastructureError(f"the baseline process failed at {question.kind}: {error}") from error
+        if not pause.stand_still(lambda: [pid]):
+            self._end()
+            raise InfrastructureError("the baseline process cannot be stopped", "is it waiting for a device?")
+        return answer
 
     def _end(self) -> None:
         if self._channel is not None:

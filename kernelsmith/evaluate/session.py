@@ -6,6 +6,7 @@ work raises InfrastructureError instead. Every child is dead when its session is
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -126,6 +127,21 @@ class _Session:
         self._child = zygote.spawn(role, limits=limits, label=what)
         self._what = what
         self._end: Ending | None = None
+        self._resting = False
+        self.asked_ns = 0
+        """What the last question took by the judge's clock: from the moment at which the child could run until its
+        answer was here."""
+
+    def rest(self) -> None:
+        """From now on it runs only while it is asked something: no thread or process of it takes time from others."""
+        self._resting = True
+        self._stand_still()
+
+    def wake(self) -> None:
+        """Let it run between questions too."""
+        if self._resting:
+            self._resting = False
+            self._child.resume()
 
     def close(self) -> None:
         """Kill it and everything it started; its arenas are used again only where it is known to be dead."""
@@ -136,9 +152,27 @@ class _Session:
         else:
             self.desk.clear()
 
+    def _stand_still(self) -> None:
+        if self._end is None and not self._child.pause():
+            self.close()
+            raise CandidateFailure(
+                Outcome.SANDBOX_VIOLATION, f"processes of the {self._what} cannot be stopped", stage=Stage.BENCH
+            )
+
     def _ask(self, payload: bytes, fds: Sequence[int], seconds: float, stage: Stage) -> bytes:
+        answer = self._answer(payload, fds, seconds, stage)
+        if self._resting:
+            self._stand_still()
+        return answer
+
+    def _answer(self, payload: bytes, fds: Sequence[int], seconds: float, stage: Stage) -> bytes:
+        begin = time.perf_counter_ns()
+        if self._resting:
+            self._child.resume()
         try:
-            return self._child.request(payload, fds, seconds=seconds).payload
+            answer = self._child.request(payload, fds, seconds=seconds).payload
+            self.asked_ns = time.perf_counter_ns() - begin
+            return answer
         except ChildEnded as ended:
             self._end = ended.exit.ending
             raise self._died(ended.exit, seconds, stage) from None

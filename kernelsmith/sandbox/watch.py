@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelsmith.sandbox import usage
+from kernelsmith.sandbox import pause, usage
 from kernelsmith.sandbox.limits import SCRATCH_INODES, Ending, Exit, Limits
 from kernelsmith.sandbox.protocol import Channel, ProtocolError
 from kernelsmith.text import clean
@@ -67,6 +67,15 @@ class Watched:
             self._reason = self._reason or reason
             with contextlib.suppress(ProcessLookupError):  # it ended by itself, which `finish` will see
                 signal.pidfd_send_signal(self.facts.pidfd, signal.SIGKILL)
+
+    def pause(self) -> bool:
+        """Make the whole tree stand still; False where it dodges that."""
+        return self.exit is not None or pause.stand_still(self._tree)
+
+    def resume(self) -> None:
+        """Let the whole tree run again."""
+        if self.exit is None:
+            pause.go_on(self._tree())
 
     def wait(self, seconds: float) -> Exit | None:
         """The exit, once there is one within that time."""

@@ -74,6 +74,14 @@ class Child:
             self.kill()
             raise
 
+    def pause(self) -> bool:
+        """Make it and everything it started stand still, until `resume`; False where it dodges that."""
+        return self._watched.pause()
+
+    def resume(self) -> None:
+        """Let it run again."""
+        self._watched.resume()
+
     def kill(self) -> Exit:
         """SIGKILL the whole tree and return how it ended; the recorded end if it has ended before."""
         return self._end(Ending.KILLED)
