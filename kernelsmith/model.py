@@ -267,6 +267,29 @@ class StageSeconds(Frozen):
     total: float = 0.0
 
 
+class DeviceMark(Frozen):
+    """A card that was given up: what happened on it, when, and which process did not end."""
+
+    device: str
+    """torch's name of the card, such as `cuda:1`."""
+    since: str
+    """UTC, ISO 8601."""
+    why: str
+    boot: str
+    """Id of the boot of the machine; a mark of another one counts no more."""
+    pid: int | None = None
+    born: int | None = None
+    """When that process began, in ticks since boot: its number alone may be another's by now."""
+    candidate: str = ""
+    """Digest of the candidate's source."""
+
+    @property
+    def words(self) -> str:
+        """In one line."""
+        who = f" (candidate {self.candidate})" if self.candidate else ""
+        return f"{self.device} was given up at {self.since}: {self.why}{who}"
+
+
 class Evaluation(Frozen):
     """The verdict on one candidate. Timings exist if and only if it passed and was measured."""
 
@@ -289,6 +312,8 @@ class Evaluation(Frozen):
     """Tail of what the candidate printed: untrusted text."""
     reproduce: str = ""
     """A command line that shows the same verdict."""
+    given_up: tuple[DeviceMark, ...] = ()
+    """Cards that had to be given up while it was judged."""
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from kernelsmith import resources
 from kernelsmith.errors import UsageError
@@ -65,6 +65,39 @@ class Peaks(Frozen):
     bfloat16_tflop_per_s: Peak = "measure"
 
 
+_HARMLESS = ("/usr/", "/opt/", "/sys/", "/nix/store/")
+
+
+class Access(Frozen):
+    """What a confined process is let through to beside the system, as patterns of pathlib; empty for the CPU."""
+
+    cards: str | None = Field(default=None, pattern=r"^/dev/")
+    """Device nodes of single cards, one each; a process is given one of them."""
+    nodes: tuple[str, ...] = ()
+    """Device nodes of the driver that every card needs."""
+    folders: tuple[str, ...] = ()
+    """Toolkits and driver libraries that lie outside the system's own folders."""
+    environment: tuple[str, ...] = ()
+    """Variables that are passed on; folders that they name are readable too."""
+
+    @model_validator(mode="after")
+    def _harmless(self) -> Self:
+        """A target file may not open a home or a folder of secrets to candidates."""
+        for pattern in (*self.nodes, *filter(None, [self.cards])):
+            if not pattern.startswith("/dev/") or ".." in pattern or "**" in pattern:
+                raise ValueError(f"{pattern!r} is no device node: patterns of nodes begin with /dev/")
+        for pattern in self.folders:
+            if not pattern.startswith(_HARMLESS) or ".." in pattern:
+                raise ValueError(f"{pattern!r} is not let through: folders lie below {', '.join(_HARMLESS)}")
+        for name in self.environment:
+            if not name.isidentifier() or any(mark in name.upper() for mark in _SECRET):
+                raise ValueError(f"{name!r} is not passed on: it is no variable's name, or may hold a secret")
+        return self
+
+
+_SECRET = ("KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL")
+
+
 class Target(Frozen):
     """One device that kernels are made for."""
 
@@ -74,13 +107,18 @@ class Target(Frozen):
     """torch device type: `cpu`, `cuda`, `npu`, ..."""
     plugin: str | None = None
     """Module that registers the torch device when imported."""
+    module: str = Field(default="kernelsmith.devices.cpu", pattern=r"^[A-Za-z_][\w.]*$")
+    """How its kernels are compiled, bound and timed: a module with `open_device()`."""
     triton: TritonInfo
+    access: Access = Access()
     limits: Limits = Limits()
     peaks: Peaks = Peaks()
     cache_flush_bytes: int = Field(gt=0)
     """Size of a buffer whose overwriting leaves nothing else in the caches."""
     visible_devices: str | None = None
     """Environment variable that selects cards."""
+    query: Literal["nvidia-smi"] | None = None
+    """Command that says which processes hold the device's memory, where one is understood."""
     profiler: str | None = None
     useless_knobs: tuple[str, ...] = ()
     """Launch options that change nothing here, so that nobody tunes them."""

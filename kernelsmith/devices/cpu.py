@@ -73,8 +73,24 @@ class AssertingKernel:
             raise CheckedLaunchError(faults)
 
 
+def open_device() -> CpuDevice:
+    """The processor."""
+    return CpuDevice()
+
+
 class CpuDevice:
     """Every core that this process may run on, as one Triton device."""
+
+    def limit_memory(self, nbytes: int) -> None:
+        """Its memory is the host's, which is bounded from outside."""
+
+    def place(self, host: torch.Tensor) -> torch.Tensor:
+        """The bytes as they are: kernels work where the judge wrote them."""
+        return host
+
+    def probe(self) -> None:
+        """A processor that runs this answers."""
+        self._wake()
 
     def compile(self, kernel: Kernel) -> launch.Kernel | AssertingKernel:
         """Raises ValueError that names the construct or the line, or the compiler's own error."""

@@ -11,33 +11,21 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from kernelsmith.errors import InfrastructureError
-
-
-def lock_folder() -> Path:
-    """A folder of this user's own for lock files; outlives the process, not the machine."""
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    folder = Path(base) / "kernelsmith" if base else Path(tempfile.gettempdir()) / f"kernelsmith-{os.getuid()}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise InfrastructureError(f"{folder} belongs to another user", "remove it, or set XDG_RUNTIME_DIR or TMPDIR")
-    return folder
+from kernelsmith.devices.marks import file_of
 
 
 class DeviceGate:
     """Shared and exclusive use of one device."""
 
     def __init__(self, device: str) -> None:
-        name = device.replace("/", "_").replace(":", "-")
-        self._path = lock_folder() / f"device-{name}.lock"
-        self._turnstile = lock_folder() / f"device-{name}.turnstile"
+        self._path = file_of(device, "lock")
+        self._turnstile = file_of(device, "turnstile")
         self._condition = threading.Condition()
         self._sharing = 0
         self._alone = False

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import torch
 
+from kernelsmith.devices import cards
+from kernelsmith.devices.cards import Card
 from kernelsmith.evaluate.baseline import ENVIRONMENT
 from kernelsmith.evaluate.bench import copy_bandwidth
 from kernelsmith.evaluate.gate import DeviceGate
@@ -31,10 +33,14 @@ MODEL_SEED = 42
 class Room:
     """Shared by the judge's threads."""
 
-    def __init__(self, target: str, *, targets: Path | None = None, unsafe: bool = False) -> None:
+    def __init__(
+        self, target: str, *, targets: Path | None = None, unsafe: bool = False, card: Card | None = None
+    ) -> None:
+        """`card`: the one to work on, by default the first. Raises UsageError where the target has none here."""
         self.target: Target = resolve(target, targets)
+        self.card = card or cards.present(self.target)[0]
         self.threads = len(os.sched_getaffinity(0))
-        self.gate = DeviceGate(self.target.torch_device)
+        self.gate = DeviceGate(self.card.name)
         self.truths = Truths(self.threads)
         self.arenas = ArenaPool()
         self._unsafe = unsafe
@@ -60,8 +66,14 @@ class Room:
         """Started when first needed: describing an operator needs none."""
         with self._lock:
             if self._zygote is None:
-                environment = {**ENVIRONMENT, "KERNELSMITH_CPU_THREADS": str(self.threads)}
-                self._zygote = Zygote(preload=PRELOAD, warm=WARM, unsafe=self._unsafe, environment=environment)
+                threads = {"KERNELSMITH_CPU_THREADS": str(self.threads)}
+                self._zygote = Zygote(
+                    preload=(*PRELOAD, self.target.module),
+                    warm=WARM,
+                    readable=cards.readable(self.target, self.card),
+                    environment={**ENVIRONMENT, **threads, **cards.variables(self.target)},
+                    unsafe=self._unsafe,
+                )
             return self._zygote
 
     def operator(self, ref: OperatorRef) -> LoadedOperator:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from kernelsmith.devices import open_device
 from kernelsmith.errors import InfrastructureError, KernelsmithError
 from kernelsmith.faults import CheckedLaunchError
 from kernelsmith.model import Outcome
@@ -48,11 +49,9 @@ _MESSAGE_CHARS = 4000
 
 
 def main(channel: Channel, scratch: Path) -> None:
-    """Answer requests until the judge hangs up. The CPU is the device."""
-    from kernelsmith.devices.cpu import CpuDevice
-
+    """Answer requests until the judge hangs up."""
     use_threads()
-    launcher = Launcher(CpuDevice())
+    launcher = Launcher(open_device())
     while True:
         try:
             frame = channel.receive()

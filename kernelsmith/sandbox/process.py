@@ -24,10 +24,7 @@ from kernelsmith.sandbox.confine import NOBODY, Setup
 from kernelsmith.sandbox.limits import Layers
 from kernelsmith.sandbox.protocol import Channel, PeerGoneError, ProtocolError
 
-_PASSED_ON = (
-    *("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH"),
-    *("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"),
-)
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 # A library that ever ran parallel code in the zygote would hang in its forks.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 _WARM_SECONDS = 300.0

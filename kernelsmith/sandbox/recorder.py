@@ -18,6 +18,7 @@ from typing import Any
 import torch
 import triton
 
+from kernelsmith.devices import open_device
 from kernelsmith.model import Outcome
 from kernelsmith.plan import LaunchPlan
 from kernelsmith.sandbox.arguments import ALIGNMENT, Arguments
@@ -80,7 +81,10 @@ class Session:
         self._host: _Host | None = None
         self._last: tuple[list[object], dict[str, object]] = ([], {})
         self._given: tuple[Arguments, Arena] | None = None
+        self._device = open_device()
+        self._hosts: list[torch.Tensor] = []
         self._bases: list[torch.Tensor] = []
+        """What the judge wrote, and where it lies for the device: the same tensors on the CPU."""
         self._state: list[bytes] = []
         self._hook.install()
         self._tuning.install()
@@ -115,7 +119,7 @@ class Session:
             return Failed(outcome=Outcome.NO_CODE, message=f"the module defines no {what} named {load.entry}")
         self._entry = load.entry
         if load.is_class:
-            bases = [region_bytes(arenas[0], region).clone() for region in load.init.regions]
+            bases = [self._device.place(region_bytes(arenas[0], region).clone()) for region in load.init.regions]
             positional, keywords = python_arguments(load.init, bases)
             torch.manual_seed(load.seed)
             entry = entry(*positional, **keywords)
@@ -161,6 +165,8 @@ class Session:
                 return Failed(outcome=Outcome.NOT_IN_PLAN, message=f"the call is no launch plan: {reason(error)}")
             self._state = recording.state
         written, _ = write_outputs(outputs, arenas[1])
+        for host, base in self._placed():
+            host.copy_(base)
         used = self._tuning.used()
         return Called(plan=plan, launches=tuple(launches), structure=structure, outputs=written, choices=used)
 
@@ -170,11 +176,19 @@ class Session:
         Arguments that lie where the last ones lay are the same objects, as in a program that refills its buffers: an
         answer kept by the identity of a tensor is then a wrong one, for the judge has written other contents.
         """
-        if self._given != (arguments, arena):
-            self._bases = [region_bytes(arena, region) for region in arguments.regions]
+        if self._given == (arguments, arena):
+            for host, base in self._placed():
+                base.copy_(host)
+        else:
+            self._hosts = [region_bytes(arena, region) for region in arguments.regions]
+            self._bases = [self._device.place(host) for host in self._hosts]
             self._last = python_arguments(arguments, self._bases)
             self._given = arguments, arena
         return self._bases
+
+    def _placed(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """What the judge wrote and its copy on the device, where there are two."""
+        return [pair for pair in zip(self._hosts, self._bases, strict=True) if pair[0] is not pair[1]]
 
     def _run(self, observe: Observer, mode: AbstractContextManager[object] | None = None) -> object:
         assert self._host is not None

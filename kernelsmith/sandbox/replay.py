@@ -110,6 +110,12 @@ class Device(Protocol):
     def reserve(self, nbytes: int) -> torch.Tensor:
         """Memory that nothing else uses, as flat uint8 aligned to `ALIGNMENT`; raises MemoryError."""
 
+    def place(self, host: torch.Tensor) -> torch.Tensor:
+        """Flat bytes of the host where kernels can use them: a copy, or on the CPU themselves; raises MemoryError."""
+
+    def probe(self) -> None:
+        """Use the device for a moment. Raises RuntimeError where it does not work."""
+
     def time(self, steps: Sequence[Callable[[], object]]) -> int:
         """Nanoseconds that the steps take on the device, whose threads or queues are awake when the clock starts."""
 

@@ -27,11 +27,6 @@ _SYSTEM = (
     *("/sys/devices/system", "/sys/class/kfd", "/sys/class/drm", "/sys/bus/pci/devices", "/sys/module/nvidia"),
 )
 _PLAIN_DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
-_ACCELERATORS = (
-    *("/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/kfd", "/dev/dri/renderD*"),
-    *("/dev/davinci*", "/dev/devmm_svm", "/dev/hisi_hdc"),
-)
-_TOOLKITS = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
 
 
 @dataclass(frozen=True)
@@ -49,9 +44,9 @@ def needed(package: str, extra: Sequence[str]) -> Paths:
     An import path that merely holds the package, such as a checkout, is left out: it may hold anything.
     """
     imports = [entry for entry in sys.path if entry and entry != str(Path(package).parent)]
-    toolkits = [folder for name in _TOOLKITS for folder in os.environ.get(name, "").split(":") if folder]
-    listed = [*_expand(_SYSTEM), sys.prefix, sys.base_prefix, *imports, package, *toolkits, *extra]
-    accelerators = [path for path in (*_expand(_ACCELERATORS), *extra) if _is_device(path)]
+    libraries = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
+    listed = [*_expand(_SYSTEM), sys.prefix, sys.base_prefix, *imports, package, *libraries, *extra]
+    accelerators = [path for path in extra if _is_device(path)]
     # Mapped as shared memory, /dev/zero hides what is used; accelerators' drivers do that.
     nodes = [*_PLAIN_DEVICES, *accelerators, *(["/dev/zero"] if accelerators else [])]
     return Paths(

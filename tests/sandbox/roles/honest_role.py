@@ -50,6 +50,18 @@ def add_one(scratch, fds, nbytes, private):
         return list(arena.buffer[:nbytes])
 
 
+def opens(scratch, fds, paths):
+    """Which of the files and folders can be opened."""
+    opened = []
+    for path in paths:
+        try:
+            os.close(os.open(path, os.O_RDONLY))
+            opened.append(True)
+        except OSError:
+            opened.append(False)
+    return opened
+
+
 def shrink(scratch, fds):
     try:
         os.ftruncate(fds[0], 0)
@@ -81,5 +93,6 @@ def out_of_turn(scratch, fds):
 
 
 ACTS = {
-    act.__name__: act for act in (ping, facts, compile_and_load, add_one, shrink, start_threads, tensors, out_of_turn)
+    act.__name__: act
+    for act in (ping, facts, compile_and_load, add_one, opens, shrink, start_threads, tensors, out_of_turn)
 }

@@ -1,0 +1,163 @@
+"""GPUs of NVIDIA and AMD: how a plan's kernels are compiled from their TTIR, bound and timed, all through torch and
+Triton's own compilers and launchers.
+
+Proven without a GPU: everything up to the loaded binary, that is compiling and the types of arguments. NOT RUN on a
+device yet: loading, launching, timing, memory limits and the probe; tests marked `gpu` do it where there is one.
+Invariant: importing this module touches no device, since the zygote does; a context exists only in a confined child.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.plan import Kernel
+
+TARGET_VARIABLE = "KERNELSMITH_TRITON_TARGET"
+"""Environment variable `backend:arch:warp size`, from the target's file; where it is missing, the driver is asked."""
+BLOCK_SECONDS, BLOCK_SECONDS_PER_STEP = 300e-6, 30e-6
+"""How long the device is kept busy while work is queued for the clock: a launch takes Triton's Python 10 microseconds
+or so. Doubled whenever it was too short."""
+LONGEST_BLOCK_SECONDS = 0.5
+_CYCLES_PER_SECOND = 2e9
+"""Of `torch.cuda._sleep`; an upper bound of today's clocks, so that it never sleeps shorter than asked."""
+_DIALECT_TYPES = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "u64": "i64"}
+_POINTER = re.compile(r"!tt\.ptr<(.+)>$")
+
+
+def open_device() -> GpuDevice:
+    """The first card that this process sees; it is given one."""
+    return GpuDevice()
+
+
+def kind_of(parameter: str) -> str:
+    """A parameter's type as Triton's launchers know it, from a plan's: that of an AST signature, or of TTIR."""
+    pointer = _POINTER.match(parameter)
+    return f"*{kind_of(pointer[1])}" if pointer else _DIALECT_TYPES.get(parameter, parameter)
+
+
+def compile_ttir(kernel: Kernel, target: Any) -> Any:
+    """Triton's `CompiledKernel` for a `GPUTarget`; needs no device. Raises ValueError with the compiler's words."""
+    import triton
+
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernel.ttir"  # Triton reads TTIR from files only
+        source.write_text(kernel.ttir)
+        try:
+            compiled = triton.compile(str(source), target=target, options=dict(kernel.options))
+        except Exception as error:  # MLIR raises RuntimeError, the assemblers errors of their own
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+    # TTIR spells types in ways that the launchers do not know, and knows no unsigned integers.
+    compiled.src.signature = dict(enumerate(map(kind_of, kernel.signature)))
+    return compiled
+
+
+@dataclass(frozen=True)
+class GpuKernel:
+    """A kernel loaded into this process's context."""
+
+    compiled: Any
+    arguments: tuple[str, ...]
+
+    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[], object]:
+        """A call that queues it on the current stream."""
+        from triton.runtime import driver
+
+        if 0 in grid:
+            return _nothing
+        stream = driver.active.get_current_stream(driver.active.get_current_device())
+        kernel = self.compiled
+        # launch metadata and the two hooks stand between what the kernel needs and its arguments
+        return partial(kernel.run, *grid, stream, kernel.function, kernel.packed_metadata, None, None, None, *slots)
+
+    def bind_each(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> None:
+        """Single program instances cannot be run."""
+
+
+class GpuDevice:
+    """One card."""
+
+    def __init__(self) -> None:
+        import triton
+
+        self._block_seconds = BLOCK_SECONDS
+        triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
+
+    def limit_memory(self, nbytes: int) -> None:
+        """Bound what torch's allocator takes in this process; what native code takes is seen from outside."""
+        total = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, nbytes / total), 0)
+
+    def place(self, host: torch.Tensor) -> torch.Tensor:
+        """A copy of the bytes on the device; raises MemoryError."""
+        return self.reserve(host.numel()).copy_(host)
+
+    def compile(self, kernel: Kernel) -> GpuKernel:
+        """Raises ValueError with the compiler's words, also where the kernel does not fit into the device."""
+        from triton.runtime.errors import OutOfResources
+
+        compiled = compile_ttir(kernel, _target())
+        try:
+            compiled._init_handles()
+        except OutOfResources as error:
+            raise ValueError(str(error)) from error
+        return GpuKernel(compiled, tuple(compiled.src.signature.values()))
+
+    def compile_checked(self, kernel: Kernel) -> Any:
+        """Always raises: faults are found by the CPU backend's builds only."""
+        raise InfrastructureError(f"kernel {kernel.name}: there are no checked builds for a GPU")
+
+    def reserve(self, nbytes: int) -> torch.Tensor:
+        """Memory of the device as flat uint8, aligned to 512 bytes by torch's allocator; raises MemoryError."""
+        try:
+            return torch.empty(nbytes, dtype=torch.uint8, device="cuda")
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(f"device memory: {error}") from error
+
+    def time(self, steps: Sequence[Callable[[], object]]) -> int:
+        """Nanoseconds between two events around the steps, all queued behind a kernel that keeps the device busy, so
+        that neither Python nor the launches count."""
+        cuda: Any = torch.cuda
+        blocked, begin, end = (cuda.Event(enable_timing=True) for _ in range(3))
+        cuda.synchronize()
+        seconds = min(self._block_seconds + BLOCK_SECONDS_PER_STEP * len(steps), LONGEST_BLOCK_SECONDS)
+        cuda._sleep(int(seconds * _CYCLES_PER_SECOND))
+        blocked.record()
+        begin.record()
+        for step in steps:
+            step()
+        end.record()
+        if blocked.query():  # it waited for us; the next one will not
+            self._block_seconds = min(2 * self._block_seconds, LONGEST_BLOCK_SECONDS)
+        cuda.synchronize()
+        return max(1, round(float(begin.elapsed_time(end)) * 1e6))
+
+    def probe(self) -> None:
+        """Use memory, copies and a kernel once. Raises RuntimeError where the device answers wrongly or not."""
+        ones = torch.ones(1 << 16, device="cuda")
+        if (ones + ones).sum().item() != 2 << 16:
+            raise RuntimeError("the device computes wrong sums")
+
+
+def _target() -> Any:
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime import driver
+
+    given = os.environ.get(TARGET_VARIABLE)
+    if given is None:
+        return driver.active.get_current_target()
+    backend, arch, warp_size = given.split(":")
+    return GPUTarget(backend, int(arch) if arch.isdecimal() else arch, int(warp_size))
+
+
+def _nothing() -> None:
+    """What a grid without programs does."""

@@ -1,0 +1,91 @@
+"""GPU kernels: what can be built without a GPU is built here; the rest needs one and skips itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelsmith.devices import gpu
+from kernelsmith.plan import Kernel
+from tests.sandbox.test_launcher import ADD, KERNEL
+
+HOPPER, ELF = ("cuda", 90, 32), b"\x7fELF"
+
+
+def target(backend: str, arch: int | str, warp_size: int) -> object:
+    from triton.backends.compiler import GPUTarget
+
+    return GPUTarget(backend, arch, warp_size)
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize(
+    ("given", "binary"), [(HOPPER, "cubin"), (("cuda", 80, 32), "cubin"), (("hip", "gfx942", 64), "hsaco")]
+)
+def test_a_plans_kernel_becomes_a_binary_without_a_device(given: tuple[str, int | str, int], binary: str) -> None:
+    compiled = gpu.compile_ttir(KERNEL.model_copy(update={"options": {"num_warps": 2}}), target(*given))
+    assert compiled.asm[binary].startswith(ELF)
+    assert compiled.metadata.num_warps == 2, "options travel with the plan: TTIR omits them"
+    assert compiled.src.signature == {0: "*fp32", 1: "*fp32", 2: "fp32"}
+
+
+def test_the_binary_is_the_one_that_triton_makes_from_the_python() -> None:
+    import triton
+    from triton.compiler import ASTSource
+
+    from tests.devices.kernels import scale
+
+    signature = {"x": "*fp16", "y": "*fp16", "n": "i32", "s": "fp32", "B": "constexpr"}
+    attributes = {(0,): [["tt.divisibility", 16]], (1,): [["tt.divisibility", 16]]}
+    whole = triton.compile(ASTSource(scale, signature, {"B": 128}, attributes), target=target(*HOPPER))
+    plan = Kernel(name="scale", ttir=whole.asm["ttir"], signature=("*fp16", "*fp16", "i32", "fp32"))
+    again = gpu.compile_ttir(plan, target(*HOPPER))
+    assert again.asm["cubin"] == whole.asm["cubin"]
+    assert list(again.src.signature.values()) == ["*fp16", "*fp16", "i32", "fp32"]
+
+
+def test_what_the_compiler_refuses_is_the_kernels_fault(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="Parse MLIR"):
+        gpu.compile_ttir(Kernel(name="add", ttir="module { nonsense }", signature=()), target(*HOPPER))
+    assert "nonsense" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("spelled", "kind"),
+    [("!tt.ptr<f16>", "*fp16"), ("!tt.ptr<!tt.ptr<i8>>", "**i8"), ("f64", "fp64"), ("u64", "i64"), ("*bf16", "*bf16")],
+)
+def test_types_are_those_that_launchers_know(spelled: str, kind: str) -> None:
+    assert gpu.kind_of(spelled) == kind
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_kernel_runs_and_is_timed_on_the_device() -> None:
+    device = gpu.open_device()
+    device.probe()
+    kernel = device.compile(KERNEL)
+    x, y = device.place(torch.arange(8.0).view(torch.uint8)), device.reserve(32)
+    run = kernel.bind((1, 1, 1), [x.data_ptr(), y.data_ptr(), 2.5])
+    assert device.time([run, run]) > 0
+    assert y.view(torch.float32).tolist() == [i + 2.5 for i in range(8)]
+    kernel.bind((0, 1, 1), [0, 0, 1.0])()
+    device.limit_memory(1 << 30)
+    with pytest.raises(MemoryError, match="device memory"):
+        device.reserve(2 << 30)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_clock_counts_the_device_and_not_the_launches() -> None:
+    device = gpu.open_device()
+    kernel = device.compile(Kernel(name="add", ttir=ADD, signature=KERNEL.signature))
+    x, y = device.reserve(32), device.reserve(32)
+    run = kernel.bind((1, 1, 1), [x.data_ptr(), y.data_ptr(), 1.0])
+    one, many = (sorted(device.time([run] * n) for _ in range(9))[4] for n in (1, 100))
+    assert many < 100 * max(one, 5_000), "100 launches of nothing are less than 5 microseconds each on the device"
