@@ -24,7 +24,7 @@ from kernelsmith.sandbox import landlock, linux, seccomp, usage, view
 from kernelsmith.sandbox.limits import SCRATCH_INODES, Layer, Layers, Limits
 
 NOBODY = 65534
-_OPEN_FILES = 1024
+_OPEN_FILES = 256  # what passes through sockets counts per user, and must not use up what the judge may pass
 _PROC_WITHOUT_OTHERS = (
     *("/proc/self", "/proc/thread-self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/devices"),
     *("/proc/modules", "/proc/filesystems", "/proc/driver", "/proc/sys/vm"),

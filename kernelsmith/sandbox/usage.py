@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 _DEEPEST = 64  # folders inside folders; compilers' caches use a handful
+# What one can hold at most: a pipe its default 16 pages of 4 KiB, which children cannot raise; a unix socket twice the
+# default net.core.wmem_max, since the kernel doubles what it is asked for.
+_PIPE_BYTES = 64 << 10
+_SOCKET_BYTES = 2 * 212992
 
 
 def descendants(pid: int) -> list[int]:
@@ -46,43 +53,108 @@ def tasks(pids: list[int]) -> int:
     return count
 
 
-def resident_bytes(pids: list[int]) -> int:
-    """Anonymous, shared and swapped memory and page tables; an upper bound, for forks count shared pages once each."""
-    return sum(_kilobytes(f"/proc/{pid}/status", (b"RssAnon", b"RssShmem", b"VmSwap", b"VmPTE")) for pid in pids) << 10
+@dataclass(frozen=True)
+class Mapped:
+    """Bytes that processes have in their address spaces."""
+
+    private: int
+    """Anonymous and huge pages, swapped ones, page tables."""
+    shared: int
+    """Arenas, files of a tmpfs, shared anonymous memory."""
 
 
-def proportional_bytes(pids: list[int]) -> int:
-    """The same with shared pages divided among their users: exact, some 40 times slower; 0 where that is forbidden."""
-    names = (b"Pss_Anon", b"Pss_Shmem", b"SwapPss")
-    pages = sum(_kilobytes(f"/proc/{pid}/smaps_rollup", names) for pid in pids) << 10
-    return pages and pages + (sum(_kilobytes(f"/proc/{pid}/status", (b"VmPTE",)) for pid in pids) << 10)
+def mapped(pids: list[int]) -> Mapped:
+    """An upper bound, for forks count the pages that they share once each."""
+    own, pages = (b"RssAnon", b"VmSwap", b"VmPTE", b"HugetlbPages"), (b"RssShmem",)
+    return Mapped(_kilobytes(pids, "status", own), _kilobytes(pids, "status", pages))
 
 
-def _kilobytes(path: str, names: tuple[bytes, ...]) -> int:
+def proportional(pids: list[int]) -> Mapped | None:
+    """The same with shared pages divided among their users: exact, some 40 times slower; None where it is forbidden."""
+    own, pages = (b"Pss_Anon", b"SwapPss", b"Private_Hugetlb", b"Shared_Hugetlb"), (b"Pss_Shmem",)
+    if not (private := _kilobytes(pids, "smaps_rollup", own)):
+        return None
+    return Mapped(private + _kilobytes(pids, "status", (b"VmPTE",)), _kilobytes(pids, "smaps_rollup", pages))
+
+
+def _kilobytes(pids: list[int], file: str, names: tuple[bytes, ...]) -> int:
+    """Sum of these lines of a file of each process, in bytes."""
     total = 0
-    with contextlib.suppress(OSError):
-        for line in Path(path).read_bytes().splitlines():
-            if line.startswith(names):
-                total += int(line.split()[1])
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/{file}").read_bytes().splitlines():
+                if line.startswith(names):
+                    total += int(line.split()[1]) << 10
     return total
 
 
-def holds_more(folder: str, nbytes: int, entries: int) -> bool:
-    """Whether files below `folder`, which a hostile process may be changing, take more than that, or nest so deep that
-    looking on would take our time instead of its own. Links are not followed."""
+@dataclass(frozen=True)
+class Held:
+    """Bytes that processes keep alive by open descriptors alone."""
+
+    buffers: int
+    """What their pipes and sockets can hold."""
+    unlinked: int
+    """Files without a name on the given device."""
+    arenas: int
+    """Other files without a name: memory files."""
+
+
+def held(pids: list[int], device: int, most: int) -> Held:
+    """Stops looking where it has found more than `most` bytes: whoever opens thousands of files pays for that."""
+    seen: set[tuple[int, int]] = set()
+    buffers = unlinked = arenas = 0
+    for status in (status for pid in pids for status in _descriptors(pid)):
+        if (key := (status.st_dev, status.st_ino)) in seen:
+            continue
+        seen.add(key)
+        if stat.S_ISFIFO(status.st_mode):
+            buffers += _PIPE_BYTES
+        elif stat.S_ISSOCK(status.st_mode):
+            buffers += _SOCKET_BYTES
+        elif stat.S_ISREG(status.st_mode) and not status.st_nlink:
+            if status.st_dev == device:
+                unlinked += status.st_blocks * 512
+            else:
+                arenas += status.st_blocks * 512
+        if buffers + unlinked + arenas > most:
+            break
+    return Held(buffers, unlinked, arenas)
+
+
+def _descriptors(pid: int) -> Iterator[os.stat_result]:
+    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as found:
+        for entry in found:
+            with contextlib.suppress(OSError):
+                yield entry.stat()
+
+
+def files_below(folder: str, most_bytes: int, most_entries: int) -> int | None:
+    """Bytes of the files below `folder`, which a hostile process may be changing; None where they are more than that,
+    or nest so deep that looking on would take our time instead of its own. Links are not followed."""
+    nbytes = entries = 0
     unseen = [(folder, 0)]
     while unseen:
         path, depth = unseen.pop()
         with contextlib.suppress(OSError), os.scandir(path) as found:
             for entry in found:
-                entries -= 1
+                entries += 1
                 with contextlib.suppress(OSError):
-                    nbytes -= entry.stat(follow_symlinks=False).st_blocks * 512
+                    nbytes += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
                         unseen.append((entry.path, depth + 1))
-                if nbytes < 0 or entries < 0 or depth > _DEEPEST:
-                    return True
-    return False
+                if nbytes > most_bytes or entries > most_entries or depth > _DEEPEST:
+                    return None
+    return nbytes
+
+
+def kills_for_memory() -> int:
+    """Processes that the kernel has killed since it started because memory ran out; 0 where it does not tell."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/vmstat").read_bytes().splitlines():
+            if line.startswith(b"oom_kill "):
+                return int(line.split()[1])
+    return 0
 
 
 def remove_tree(folder: str) -> None:

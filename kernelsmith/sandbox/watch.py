@@ -22,7 +22,7 @@ from kernelsmith.sandbox.limits import SCRATCH_INODES, Ending, Exit, Limits
 from kernelsmith.sandbox.protocol import Channel, ProtocolError
 from kernelsmith.text import clean
 
-_SAMPLE_SECONDS = 0.02
+_SAMPLE_SECONDS, _SHORTEST_SAMPLE = 0.02, 0.001  # the short one where a tree grows towards its limit
 _DISK_SECONDS = 0.1  # walking a scratch folder that is not a mount of its own costs more than asking one
 _LOG_TAIL = 64 << 10
 _READ = 64 << 10
@@ -55,9 +55,14 @@ class Watched:
         self._ended = threading.Event()
         self._lock = threading.Lock()
         self._reason: Ending | None = None
+        self._kills_before = usage.kills_for_memory()
         self._log = bytearray()
-        self._peak = 0
-        self._next_disk = 0.0
+        self._sampled = facts.started
+        self._files: int | None = 0
+        self._files_seen = 0.0
+        self.used = 0  # bytes, when last looked at
+        self.peak = 0
+        self.pause = _SAMPLE_SECONDS  # until it should be looked at again
 
     def stop(self, reason: Ending) -> None:
         """Kill the whole tree for this reason, unless there was another one before or it has ended."""
@@ -93,21 +98,40 @@ class Watched:
             self.stop(Ending.LOG_FLOOD)
 
     def sample(self, now: float) -> None:
-        """Hold what the tree uses against its limits."""
+        """Hold what the tree uses against its limits, as long as nobody has ended it."""
+        if self._reason is not None:
+            return
         if now - self.facts.started > self.limits.seconds:
             self.stop(Ending.TIMEOUT)
         pids = self._tree()
-        used = usage.resident_bytes(pids) - self.facts.inherited_bytes
-        if used > self.limits.memory_bytes and len(pids) > 1:
-            # Several forks share the zygote's pages, and each counts them all.
-            used = usage.proportional_bytes(pids) or used
-        self._peak = max(self._peak, used)
-        if self._peak > self.limits.memory_bytes:
+        held = usage.held(pids, os.fstat(self.facts.scratch_fd).st_dev, self.limits.memory_bytes)
+        files = self._scratch_bytes(now, held.unlinked)
+        if files is None:
+            self.stop(Ending.DISK)
+        self._note(self._memory(pids, held) + (files or 0), now)
+        if self.peak > self.limits.memory_bytes:
             self.stop(Ending.MEMORY)
         if not self.facts.own_pids and usage.tasks(pids) > self.limits.processes:
             self.stop(Ending.PROCESSES)
-        if self._disk_full(now):
-            self.stop(Ending.DISK)
+
+    def _memory(self, pids: list[int], held: usage.Held) -> int:
+        """Bytes of the tree beyond what the fork had, without its files."""
+
+        def total(mapped: usage.Mapped) -> int:
+            # an arena counts once, whether it is mapped, held by a descriptor, or both
+            return mapped.private - self.facts.inherited_bytes + max(mapped.shared, held.arenas) + held.buffers
+
+        used = total(usage.mapped(pids))
+        if used > self.limits.memory_bytes and len(pids) > 1 and (exact := usage.proportional(pids)) is not None:
+            return total(exact)  # several forks share the zygote's pages, and each had counted them all
+        return used
+
+    def _note(self, used: int, now: float) -> None:
+        """Remember the use, and look again before a tree that goes on growing like this is far above its limit."""
+        growth = (used - self.used) / max(now - self._sampled, _SHORTEST_SAMPLE)
+        left = (self.limits.memory_bytes - used) / growth if growth > 0 else _SAMPLE_SECONDS
+        self.pause = min(max(left / 2, _SHORTEST_SAMPLE), _SAMPLE_SECONDS)
+        self.used, self.peak, self._sampled = used, max(self.peak, used), now
 
     def finish(self, code: int | None) -> None:
         """The zygote said how the child ended (`code`, a wait status), or died itself (None)."""
@@ -123,7 +147,7 @@ class Watched:
             if self.facts.scratch:
                 usage.remove_tree(self.facts.scratch)
             log = clean(bytes(self._log).decode(errors="replace"))
-            self.exit = Exit(ending, status, name, log, self._peak, time.monotonic() - self.facts.started)
+            self.exit = Exit(ending, status, name, log, self.peak, time.monotonic() - self.facts.started)
         self._ended.set()
 
     def _judge(self, code: int | None) -> tuple[Ending, int | None, str | None]:
@@ -131,6 +155,9 @@ class Watched:
         if code is None:
             return self._reason or Ending.LOST, None, None
         number = os.WTERMSIG(code) if os.WIFSIGNALED(code) else None
+        if number == signal.SIGKILL and self._reason is None and usage.kills_for_memory() > self._kills_before:
+            self._log += b"\nthe machine ran out of memory, and the kernel chose this process to end\n"
+            return Ending.LOST, None, None  # it kept to its own limit: others took the memory
         if number is None:
             natural, status, name = Ending.EXITED, os.WEXITSTATUS(code), None
         else:
@@ -146,14 +173,16 @@ class Watched:
         family = usage.descendants(self.facts.zygote_pid)
         return [pid for pid in family if usage.group_of(pid) == self.facts.pid]
 
-    def _disk_full(self, now: float) -> bool:
+    def _scratch_bytes(self, now: float, unlinked: int) -> int | None:
+        """Bytes of files in the scratch; None where it is full."""
         if not self.facts.scratch:
-            left = os.fstatvfs(self.facts.scratch_fd)
-            return left.f_bfree == 0 or left.f_ffree == 0
-        if now < self._next_disk:
-            return False
-        self._next_disk = now + _DISK_SECONDS
-        return usage.holds_more(self.facts.scratch, self.limits.scratch_bytes, SCRATCH_INODES)
+            disk = os.fstatvfs(self.facts.scratch_fd)
+            return (disk.f_blocks - disk.f_bfree) * disk.f_frsize if disk.f_bfree and disk.f_ffree else None
+        if now > self._files_seen + _DISK_SECONDS:
+            self._files = usage.files_below(self.facts.scratch, self.limits.scratch_bytes, SCRATCH_INODES)
+            self._files_seen = now
+        full = self._files is None or self._files + unlinked > self.limits.scratch_bytes
+        return None if full or self._files is None else self._files + unlinked
 
     def _kill_group(self) -> None:
         """After the zygote's death nobody keeps the number of the group taken: signal only what is still in it."""
@@ -207,9 +236,10 @@ class Watcher:
                 self._handle(fd)
             now = time.monotonic()
             if now >= next_sample:
-                for watched in set(self._watched.values()):
+                known = set(self._watched.values())
+                for watched in known:
                     watched.sample(now)
-                next_sample = now + _SAMPLE_SECONDS
+                next_sample = now + min((watched.pause for watched in known), default=_SAMPLE_SECONDS)
 
     def _handle(self, fd: int) -> None:
         if fd == self._wake:

@@ -197,7 +197,7 @@ class Zygote:
             server, scratch = self._ask(role, limits, wires)
             pidfd = wires.receive_pidfd(server)
             pid = pid_behind(pidfd)
-            inherited = usage.resident_bytes([pid])
+            inherited = usage.mapped([pid]).private
             scratch_fd = wires.receive_birth()
             # one that dies at once has given its memory back a moment before it is dead
             if not inherited and not ends_within(pidfd, seconds=2.0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import tempfile
@@ -14,6 +15,7 @@ import pytest
 
 from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.limits import Ending, Exit
+from kernelsmith.sandbox.memory import Arena
 from kernelsmith.sandbox.protocol import ProtocolError
 from kernelsmith.sandbox.zygote import Child, ChildEnded, Zygote
 from tests.sandbox.zygotes import MODES, SMALL, ask, light_zygote
@@ -168,6 +170,37 @@ def test_memory_that_no_resident_size_shows(scene: Scene) -> None:
     if any(Path("/dev").glob("nvidia*")) or Path("/dev/kfd").exists():
         pytest.skip("drivers of accelerators need such memory")
     assert "PermissionError" in scene.ended("memory_bomb_of_shared_pages", Ending.EXITED).log
+
+
+def test_memory_in_sockets(scene: Scene) -> None:
+    scene.ended("memory_in_sockets", Ending.MEMORY)
+
+
+def test_memory_in_pipes(scene: Scene) -> None:
+    scene.ended("memory_in_pipes", Ending.MEMORY)
+
+
+def test_files_without_a_name_fill_the_disk_too(scene: Scene) -> None:
+    scene.ended("memory_in_nameless_files", Ending.DISK)
+
+
+def test_arenas_that_are_held_but_not_mapped_are_memory(scene: Scene) -> None:
+    with scene.zygote.spawn("hostile_role", limits=SMALL) as child:
+        child.request(json.dumps({"act": "hoard_arenas"}).encode(), seconds=20)
+        with pytest.raises(ChildEnded) as ended:
+            while True:
+                with Arena.create(16 << 20) as arena:
+                    arena.buffer[:] = bytes(arena.nbytes)
+                    child.request(b"[]", [arena.fd], seconds=20)
+        assert ended.value.exit.ending is Ending.MEMORY
+
+
+def test_descriptors_in_flight_leave_the_judge_its_own(scene: Scene) -> None:
+    with scene.zygote.spawn("hostile_role", limits=SMALL) as child:
+        count, why = ask(child, "descriptors_in_flight")
+        assert (count <= 400, why) == (True, "Too many references: cannot splice")
+        with Arena.create(1, name="one more") as arena:
+            assert ask(scene.twin, "add_one", nbytes=1, private=False, fds=(arena.fd,)) == [1]
 
 
 def test_spinning_deaf_to_signals(scene: Scene) -> None:

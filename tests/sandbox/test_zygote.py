@@ -266,3 +266,17 @@ def test_torch_and_triton_are_there_at_once_and_threads_work() -> None:
         assert ask(child, "facts")["modules"] == ["torch", "triton"]
         assert ask(child, "tensors", seconds=60) == 1 << 18
         assert zygote.layers.sound
+
+
+@pytest.mark.parametrize(("kills", "ending"), [((0, 0), Ending.SIGNALLED), ((0, 1), Ending.LOST)])
+def test_whoever_the_kernel_kills_for_memory_is_not_to_blame(
+    kills: tuple[int, int], ending: Ending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with light_zygote() as zygote:
+        counts = iter(kills)
+        monkeypatch.setattr(usage, "kills_for_memory", lambda: next(counts))
+        with zygote.spawn("honest_role", limits=SMALL) as child:
+            os.kill(child.pid, signal.SIGKILL)
+            with pytest.raises(ChildEnded) as ended:
+                ask(child, "ping")
+        assert ended.value.exit.ending is ending

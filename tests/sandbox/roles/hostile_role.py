@@ -183,6 +183,68 @@ def memory_bomb_of_page_tables(order, channel):
             hoard[-1][offset]  # reads map the one zero page, each in a table of its own
 
 
+def memory_in_sockets(order, channel):
+    ends = []
+    while True:
+        try:
+            ends += socket.socketpair()
+            ends[-1].setblocking(False)
+            while True:
+                ends[-1].send(b"x" * 4096)
+        except BlockingIOError:
+            pass  # full
+        except OSError:  # no more descriptors: another process has its own
+            if os.fork():
+                time.sleep(100)
+            ends.clear()
+
+
+def memory_in_pipes(order, channel):
+    pipes = []
+    while True:
+        try:
+            pipes.append(os.pipe())
+            os.set_blocking(pipes[-1][1], False)
+            os.write(pipes[-1][1], b"x" * (1 << 20))
+        except OSError:
+            if os.fork():
+                time.sleep(100)
+            pipes.clear()
+            os.closerange(4, 1 << 16)
+
+
+def memory_in_nameless_files(order, channel):
+    files = []
+    while True:
+        files.append(os.open("f", os.O_CREAT | os.O_RDWR))
+        os.unlink("f")
+        try:
+            os.posix_fallocate(files[-1], 0, 4 << 20)
+        except OSError:
+            time.sleep(100)
+
+
+def hoard_arenas(order, channel):
+    while True:
+        channel.send(b"[]")
+        channel.receive()
+
+
+def descriptors_in_flight(order, channel):
+    """As many as the kernel lets the user have under way, in sockets that nobody reads."""
+    kept, count = [], 0
+    while True:
+        ours, theirs = socket.socketpair()
+        kept += [ours, theirs]
+        try:
+            while True:
+                socket.send_fds(ours, [b"x"], [0] * 100)
+                count += 100
+        except OSError as error:
+            channel.send(json.dumps([count, error.strerror]).encode())
+            channel.receive()
+
+
 def spin_deaf_to_signals(order, channel):
     for number in range(1, 65):
         try:
