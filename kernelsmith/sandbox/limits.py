@@ -39,7 +39,7 @@ class Limits:
     """Bounds on one child and everything it starts, enforced from outside; going over one ends the whole tree.
 
     `memory_bytes` counts what the tree takes beyond what the fork inherits: its own and swapped pages, page tables,
-    arenas whether mapped or only held, files in the scratch, and what its pipes and sockets can hold.
+    arenas whether mapped or only held, files in the scratch, and what its pipes can hold.
     `processes` counts threads too; `threads` is only advice, handed to the role as KERNELSMITH_THREADS.
     """
 
@@ -61,7 +61,8 @@ class Limits:
 class Exit:
     """The end of a child: status or signal as the kernel reported it, the tail of its output, what it used.
 
-    `peak_bytes`, counted as the limit is, is sampled, so a shorter peak can be missed; `seconds` is wall time since `spawn`.
+    `peak_bytes` counts as the limit does and is sampled, so a shorter peak can be missed; `seconds` is wall time since
+    `spawn`.
     """
 
     ending: Ending

@@ -15,10 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _DEEPEST = 64  # folders inside folders; compilers' caches use a handful
-# What one can hold at most: a pipe its default 16 pages of 4 KiB, which children cannot raise; a unix socket twice the
-# default net.core.wmem_max, since the kernel doubles what it is asked for.
-_PIPE_BYTES = 64 << 10
-_SOCKET_BYTES = 2 * 212992
+_PIPE_BYTES = 64 << 10  # what one holds at most: 16 pages, which children cannot raise
 
 
 def descendants(pid: int) -> list[int]:
@@ -92,8 +89,8 @@ def _kilobytes(pids: list[int], file: str, names: tuple[bytes, ...]) -> int:
 class Held:
     """Bytes that processes keep alive by open descriptors alone."""
 
-    buffers: int
-    """What their pipes and sockets can hold."""
+    pipes: int
+    """What their pipes can hold."""
     unlinked: int
     """Files without a name on the given device."""
     arenas: int
@@ -103,23 +100,21 @@ class Held:
 def held(pids: list[int], device: int, most: int) -> Held:
     """Stops looking where it has found more than `most` bytes: whoever opens thousands of files pays for that."""
     seen: set[tuple[int, int]] = set()
-    buffers = unlinked = arenas = 0
+    pipes = unlinked = arenas = 0
     for status in (status for pid in pids for status in _descriptors(pid)):
         if (key := (status.st_dev, status.st_ino)) in seen:
             continue
         seen.add(key)
         if stat.S_ISFIFO(status.st_mode):
-            buffers += _PIPE_BYTES
-        elif stat.S_ISSOCK(status.st_mode):
-            buffers += _SOCKET_BYTES
+            pipes += _PIPE_BYTES
         elif stat.S_ISREG(status.st_mode) and not status.st_nlink:
             if status.st_dev == device:
                 unlinked += status.st_blocks * 512
             else:
                 arenas += status.st_blocks * 512
-        if buffers + unlinked + arenas > most:
+        if pipes + unlinked + arenas > most:
             break
-    return Held(buffers, unlinked, arenas)
+    return Held(pipes, unlinked, arenas)
 
 
 def _descriptors(pid: int) -> Iterator[os.stat_result]:

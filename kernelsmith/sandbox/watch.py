@@ -62,7 +62,7 @@ class Watched:
         self._files_seen = 0.0
         self.used = 0  # bytes, when last looked at
         self.peak = 0
-        self.pause = _SAMPLE_SECONDS  # until it should be looked at again
+        self.due_in = _SAMPLE_SECONDS  # until it should be looked at again
 
     def stop(self, reason: Ending) -> None:
         """Kill the whole tree for this reason, unless there was another one before or it has ended."""
@@ -119,7 +119,7 @@ class Watched:
 
         def total(mapped: usage.Mapped) -> int:
             # an arena counts once, whether it is mapped, held by a descriptor, or both
-            return mapped.private - self.facts.inherited_bytes + max(mapped.shared, held.arenas) + held.buffers
+            return mapped.private - self.facts.inherited_bytes + max(mapped.shared, held.arenas) + held.pipes
 
         used = total(usage.mapped(pids))
         if used > self.limits.memory_bytes and len(pids) > 1 and (exact := usage.proportional(pids)) is not None:
@@ -130,7 +130,7 @@ class Watched:
         """Remember the use, and look again before a tree that goes on growing like this is far above its limit."""
         growth = (used - self.used) / max(now - self._sampled, _SHORTEST_SAMPLE)
         left = (self.limits.memory_bytes - used) / growth if growth > 0 else _SAMPLE_SECONDS
-        self.pause = min(max(left / 2, _SHORTEST_SAMPLE), _SAMPLE_SECONDS)
+        self.due_in = min(max(left / 2, _SHORTEST_SAMPLE), _SAMPLE_SECONDS)
         self.used, self.peak, self._sampled = used, max(self.peak, used), now
 
     def finish(self, code: int | None) -> None:
@@ -239,7 +239,7 @@ class Watcher:
                 known = set(self._watched.values())
                 for watched in known:
                     watched.sample(now)
-                next_sample = now + min((watched.pause for watched in known), default=_SAMPLE_SECONDS)
+                next_sample = now + min((watched.due_in for watched in known), default=_SAMPLE_SECONDS)
 
     def _handle(self, fd: int) -> None:
         if fd == self._wake:

@@ -172,10 +172,6 @@ def test_memory_that_no_resident_size_shows(scene: Scene) -> None:
     assert "PermissionError" in scene.ended("memory_bomb_of_shared_pages", Ending.EXITED).log
 
 
-def test_memory_in_sockets(scene: Scene) -> None:
-    scene.ended("memory_in_sockets", Ending.MEMORY)
-
-
 def test_memory_in_pipes(scene: Scene) -> None:
     scene.ended("memory_in_pipes", Ending.MEMORY)
 
@@ -193,14 +189,6 @@ def test_arenas_that_are_held_but_not_mapped_are_memory(scene: Scene) -> None:
                     arena.buffer[:] = bytes(arena.nbytes)
                     child.request(b"[]", [arena.fd], seconds=20)
         assert ended.value.exit.ending is Ending.MEMORY
-
-
-def test_descriptors_in_flight_leave_the_judge_its_own(scene: Scene) -> None:
-    with scene.zygote.spawn("hostile_role", limits=SMALL) as child:
-        count, why = ask(child, "descriptors_in_flight")
-        assert (count <= 400, why) == (True, "Too many references: cannot splice")
-        with Arena.create(1, name="one more") as arena:
-            assert ask(scene.twin, "add_one", nbytes=1, private=False, fds=(arena.fd,)) == [1]
 
 
 def test_spinning_deaf_to_signals(scene: Scene) -> None:

@@ -183,22 +183,6 @@ def memory_bomb_of_page_tables(order, channel):
             hoard[-1][offset]  # reads map the one zero page, each in a table of its own
 
 
-def memory_in_sockets(order, channel):
-    ends = []
-    while True:
-        try:
-            ends += socket.socketpair()
-            ends[-1].setblocking(False)
-            while True:
-                ends[-1].send(b"x" * 4096)
-        except BlockingIOError:
-            pass  # full
-        except OSError:  # no more descriptors: another process has its own
-            if os.fork():
-                time.sleep(100)
-            ends.clear()
-
-
 def memory_in_pipes(order, channel):
     pipes = []
     while True:
@@ -228,21 +212,6 @@ def hoard_arenas(order, channel):
     while True:
         channel.send(b"[]")
         channel.receive()
-
-
-def descriptors_in_flight(order, channel):
-    """As many as the kernel lets the user have under way, in sockets that nobody reads."""
-    kept, count = [], 0
-    while True:
-        ours, theirs = socket.socketpair()
-        kept += [ours, theirs]
-        try:
-            while True:
-                socket.send_fds(ours, [b"x"], [0] * 100)
-                count += 100
-        except OSError as error:
-            channel.send(json.dumps([count, error.strerror]).encode())
-            channel.receive()
 
 
 def spin_deaf_to_signals(order, channel):
