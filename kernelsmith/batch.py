@@ -182,5 +182,6 @@ def judged(terms: Terms, result: TuneResult) -> BatchItem:
         wanted=terms.min_speedup,
         stop=result.stop,
         spent=result.spent,
+        confinement=result.confinement,
         message=message,
     )

@@ -71,8 +71,8 @@ class Settings(Frozen):
     """Folder of prompt files that replace the packaged ones."""
     targets: Path | None = None
     """Folder of target files that replace the packaged ones."""
-    unsafe: bool = False
-    """Run candidates without confinement. Never read from a file in the current folder."""
+    unsafe_no_sandbox: bool = False
+    """Run candidates though this machine cannot confine them. Never read from a file in the current folder."""
 
     @field_validator("model", mode="before")
     @classmethod
@@ -124,7 +124,7 @@ def _version(distribution: str, otherwise: str) -> str:
 
 
 _KEYS = tuple(Settings.model_fields)
-_USER_ONLY = ("unsafe",)
+_USER_ONLY = ("unsafe_no_sandbox",)
 
 
 def load(flags: Mapping[str, Value], *, cwd: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
@@ -227,7 +227,7 @@ def _read(path: Path, table: tuple[str, ...], *, trusted: bool) -> dict[str, Val
         if name in _USER_ONLY and not trusted:
             raise UsageError(
                 f"{path}: `{key}` may not be set by a file in the current folder",
-                f"use --{key}, {PREFIX}{name.upper()} or the user file",
+                f"use --{name.replace('_', '-')}, {PREFIX}{name.upper()} or the user file",
             )
         if name == "model" and not trusted:
             _check_harmless(path, (value,) if isinstance(value, str) else value)

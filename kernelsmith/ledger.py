@@ -147,6 +147,9 @@ class Ledger:
             evaluation = evaluation.model_copy(update={"message": f"{evaluation.message}; {CUT}"})
         verdict = Verdict(level=level, seed=self.seed(number, level), evaluation=evaluation)
         trial = self.trials[number].model_copy(update={"verdict": verdict, "repeats": repeats})
+        if evaluation.confinement is not None:
+            confinement = evaluation.confinement.weaker(self.run.confinement)
+            self.run = self.run.model_copy(update={"confinement": confinement})
         self.store.add_verdict(self.run, trial, self.seconds)
         self.trials[number] = trial
         self._scores.pop(number, None)

@@ -92,5 +92,9 @@ def _m002_trials_and_evaluations(db: Database) -> None:
     db.table("evaluations").create_index(["run", "number"])
 
 
-STEPS: tuple[Step, ...] = (_m001_runs_and_calls, _m002_trials_and_evaluations)
+def _m003_confinement_of_runs(db: Database) -> None:
+    db.table("runs").add_column("confinement", str)
+
+
+STEPS: tuple[Step, ...] = (_m001_runs_and_calls, _m002_trials_and_evaluations, _m003_confinement_of_runs)
 """In order; the length is the version that this program writes."""

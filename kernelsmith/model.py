@@ -290,6 +290,36 @@ class DeviceMark(Frozen):
         return f"{self.device} was given up at {self.since}: {self.why}{who}"
 
 
+class Confinement(Frozen):
+    """Which layers kept candidates in while they ran; of several judges, what held in all of them."""
+
+    unsafe_no_sandbox: bool
+    """That flag was given: they would have run without any of this."""
+    sound: bool
+    """Enough held to run untrusted code."""
+    held: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """One line for a person; says what is wrong first."""
+        words = f"{', '.join(self.held) or 'nothing'} held"
+        words += f"; missing: {', '.join(self.missing)}" if self.missing else ""
+        if not self.sound:
+            return f"NOT CONFINED, as --unsafe-no-sandbox allowed: {words}"
+        return words + (" (--unsafe-no-sandbox was given)" if self.unsafe_no_sandbox else "")
+
+    def weaker(self, other: Confinement | None) -> Confinement:
+        """What can be claimed of both."""
+        if other is None:
+            return self
+        return Confinement(
+            unsafe_no_sandbox=self.unsafe_no_sandbox or other.unsafe_no_sandbox,
+            sound=self.sound and other.sound,
+            held=tuple(layer for layer in self.held if layer in other.held),
+            missing=tuple(dict.fromkeys((*self.missing, *other.missing))),
+        )
+
+
 class Evaluation(Frozen):
     """The verdict on one candidate. Timings exist if and only if it passed and was measured."""
 
@@ -314,6 +344,8 @@ class Evaluation(Frozen):
     """A command line that shows the same verdict."""
     given_up: tuple[DeviceMark, ...] = ()
     """Cards that had to be given up while it was judged."""
+    confinement: Confinement | None = None
+    """What kept the candidate in; None where it never ran."""
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

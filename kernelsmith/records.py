@@ -11,7 +11,19 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from kernelsmith.faults import Fault
-from kernelsmith.model import Evaluation, Frozen, Level, Mismatch, Outcome, Region, Stage, Timing, Verdict, Where
+from kernelsmith.model import (
+    Confinement,
+    Evaluation,
+    Frozen,
+    Level,
+    Mismatch,
+    Outcome,
+    Region,
+    Stage,
+    Timing,
+    Verdict,
+    Where,
+)
 from kernelsmith.proposal import Budget, Spent, StopReason, Usage
 
 # ---------------------------------------------------------------- tune
@@ -26,6 +38,8 @@ class TuneStarted(Frozen):
     models: tuple[str, ...]
     budget: Budget
     resumed: bool
+    unsafe_no_sandbox: bool = False
+    """That flag was given: candidates may run without confinement."""
     notes: tuple[str, ...] = ()
 
 
@@ -116,6 +130,8 @@ class TuneResult(Frozen):
     goal: float | None
     goal_met: bool | None
     outcomes: dict[str, int]
+    confinement: Confinement | None = None
+    """What held for all candidates; None if none ran."""
     spent: Spent
     budget: Budget
     next: str
@@ -145,6 +161,8 @@ class KernelReport(Frozen):
     timings: tuple[Timing, ...]
     notes: tuple[str, ...]
     reproduce: str
+    confinement: Confinement | None
+    """What kept it in; None where it never ran."""
 
     @classmethod
     def of(cls, kernel: str, evaluation: Evaluation) -> KernelReport:
@@ -175,6 +193,8 @@ class BatchItem(Frozen):
     """The speed-up that the suite asks for."""
     stop: StopReason | None = None
     spent: Spent = Spent()
+    confinement: Confinement | None = None
+    """What held for all its candidates; None if none ran."""
     message: str = ""
     """Why it is not ok."""
 
@@ -232,6 +252,10 @@ class RunReport(Frozen):
     faster: bool
     rechecked: bool
     workloads: tuple[WorkloadBest, ...]
+    confinement: Confinement | None
+    """What held for all candidates; None if none ran, or an older kernelsmith tuned it."""
+    unsafe_no_sandbox: bool
+    """That flag was given when it began or was resumed."""
     spent: Spent
     folder: str
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kernelsmith.model import Timing
+from kernelsmith.model import Confinement, Timing
 from kernelsmith.proposal import Budget, Spent
 from kernelsmith.records import (
     BatchItem,
@@ -78,6 +78,8 @@ def tune_line(record: TuneRecord) -> str | None:
     match record:
         case TuneStarted():
             notes = "".join(f"\nnote: {line(note)}" for note in record.notes)
+            if record.unsafe_no_sandbox:
+                notes += "\nnote: --unsafe-no-sandbox: kernels run even where nothing confines them"
             verb = "resuming" if record.resumed else "tuning"
             models = ", ".join(record.models)
             return f"run {record.run}: {verb} {record.operator} on {record.target} with {line(models)}{notes}"
@@ -120,9 +122,15 @@ def result_lines(result: TuneResult) -> list[str]:
         speed = ", ".join(f"{factor(value)} {name}" for name, value in winner.speedup.items())
         against = "faster than" if winner.faster else "not proven faster than"
         lines.append(f"overall: {speed}; {against} the best baseline {factor(winner.score, winner.score_ci95)}")
+    lines += confinement_lines(result.confinement)
     if result.goal is not None:
         lines.append(f"goal {factor(result.goal)}: {'met' if result.goal_met else 'not met'}")
     return [*lines, f"next: {result.next}"]
+
+
+def confinement_lines(confinement: Confinement | None, indent: str = "") -> list[str]:
+    """What kept the candidates in, if any ran."""
+    return [f"{indent}confinement: {confinement.describe()}"] if confinement else []
 
 
 def timing_lines(timings: Iterable[Timing]) -> list[str]:
@@ -153,6 +161,7 @@ def kernel_lines(report: KernelReport) -> list[str]:
         lines.append(f"  right in all {report.cases} cases tried: sizes, dtypes, layouts and contents")
     lines += timing_lines(report.timings)
     lines += [f"  note: {line(note, 300)}" for note in report.notes]
+    lines += confinement_lines(report.confinement, "  ")
     return lines + ([f"  reproduce: {clean(report.reproduce)}"] if report.reproduce else [])
 
 
@@ -165,6 +174,7 @@ def batch_lines(items: Sequence[BatchItem], result: BatchResult) -> list[str]:
         rows.append((item.name, "ok" if item.ok else "NO", speed, factor(item.wanted), stop, item.run or "-"))
     lines = table(rows)
     lines += [f"{item.name}: {line(item.message, 300)}" for item in items if item.message]
+    lines += [f"{item.name}: {text}" for item in items for text in confinement_lines(item.confinement)]
     return [*lines, f"{result.ok} of {result.items} items are ok; {spending(result.spent, Budget())}"]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from kernelsmith.errors import StoreError
-from kernelsmith.model import Evaluation
+from kernelsmith.model import Confinement, Evaluation
 from kernelsmith.proposal import Candidate, Usage
 from kernelsmith.runs import Call, Run, RunSpec, TrialRecord, Verdict
 
@@ -47,6 +47,7 @@ def run(row: Row) -> Run:
             message=row["message"] or "",
             winner=row["winner"],
             seconds=row["seconds"],
+            confinement=Confinement.model_validate_json(row["confinement"]) if row["confinement"] else None,
         )
 
 

@@ -14,7 +14,7 @@ from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 
-from kernelsmith.model import Evaluation, Frozen, Level, OperatorInfo, OperatorRef
+from kernelsmith.model import Confinement, Evaluation, Frozen, Level, OperatorInfo, OperatorRef
 from kernelsmith.proposal import Budget, Candidate, Prompt, Spent, StopReason, Trial, Usage
 
 
@@ -38,7 +38,7 @@ class CallStatus(StrEnum):
 
 
 class RunSpec(Frozen):
-    """What was asked; never changes except for the budget of a resumed run."""
+    """What was asked; never changes but for what a resumed run may change."""
 
     operator: OperatorRef
     info: OperatorInfo
@@ -54,6 +54,8 @@ class RunSpec(Frozen):
     """Text of the `--hint` file."""
     versions: dict[str, str] = {}
     """Of the distributions that judge, as they were when the run began."""
+    unsafe_no_sandbox: bool = False
+    """That flag was given when the run began or was resumed."""
 
 
 class Run(Frozen):
@@ -70,6 +72,8 @@ class Run(Frozen):
     """Number of the winning trial."""
     seconds: float = 0.0
     """Wall seconds over all sessions."""
+    confinement: Confinement | None = None
+    """What held for all its candidates; None while none has run."""
 
 
 class Call(Frozen):

@@ -60,7 +60,9 @@ def executor_for(device: str, settings: Settings) -> Iterator[tuple[targets.Targ
     from kernelsmith.execute.local import LocalExecutor
 
     target = targets.resolve(device, settings.targets)
-    executor = LocalExecutor(target.name, width=settings.width, unsafe=settings.unsafe, targets=settings.targets)
+    executor = LocalExecutor(
+        target.name, width=settings.width, unsafe_no_sandbox=settings.unsafe_no_sandbox, targets=settings.targets
+    )
     try:
         yield target, executor
     finally:
@@ -89,6 +91,7 @@ def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener
                 "budget": run.spec.budget.model_copy(update=given),
                 "models": changes.models or run.spec.models,
                 "width": changes.width or run.spec.width,
+                "unsafe_no_sandbox": run.spec.unsafe_no_sandbox or settings.unsafe_no_sandbox,
             }
         )
         proposers = _proposers(spec.models, spec.budget, spec.seed, settings)
@@ -140,6 +143,7 @@ def _spec(order: Order, target: str, info: OperatorInfo, seed: int) -> RunSpec:
         start=order.start,
         hint=order.hint,
         versions=installed_versions(),
+        unsafe_no_sandbox=order.settings.unsafe_no_sandbox,
     )
 
 

@@ -25,6 +25,7 @@ from kernelsmith import rows
 from kernelsmith.config import program_version
 from kernelsmith.errors import StoreError, UsageError
 from kernelsmith.migrations import STEPS
+from kernelsmith.model import Confinement
 from kernelsmith.proposal import Prompt, Reply, Usage
 from kernelsmith.runs import Call, CallStatus, Folder, Run, RunSpec, RunStatus, TrialRecord
 
@@ -198,7 +199,7 @@ class Store:
         )
 
     def update(self, run: Run) -> Run:
-        """Write what changes during a run: status, stop, message, winner, seconds, and the budget on resume."""
+        """Write what changes during a run: status, stop, message, winner, seconds, confinement, spec."""
         row = {
             "spec": run.spec.model_dump_json(),
             "status": run.status.value,
@@ -206,6 +207,7 @@ class Store:
             "message": run.message,
             "winner": run.winner,
             "seconds": run.seconds,
+            "confinement": _json(run.confinement),
         }
         with self._writing():
             self._db.table("runs").update(run.id, row)
@@ -308,7 +310,7 @@ class Store:
             self.folder_of(run).candidate(trial)
 
     def add_verdict(self, run: Run, trial: TrialRecord, seconds: float) -> None:
-        """Store the trial's verdict; later ones count over earlier ones."""
+        """Store the trial's verdict, and what confined the run so far; later verdicts count over earlier ones."""
         verdict = trial.verdict
         assert verdict is not None, "a verdict is what is stored here"
         row = {
@@ -326,6 +328,7 @@ class Store:
             self._db.execute(
                 "UPDATE trials SET repeats = ? WHERE run = ? AND number = ?", (trial.repeats, run.id, trial.number)
             )
+            self._db.execute("UPDATE runs SET confinement = ? WHERE id = ?", (_json(run.confinement), run.id))
             self._clock(run, seconds)
             self.folder_of(run).evaluation(trial.number, verdict.evaluation)
 
@@ -340,6 +343,10 @@ class Store:
             run.id,
         )
         return tuple(rows.trial(row) for row in found)
+
+
+def _json(confinement: Confinement | None) -> str | None:
+    return confinement.model_dump_json() if confinement else None
 
 
 @contextmanager

@@ -35,6 +35,7 @@ def started_record(run: Run, store: Store, *, resumed: bool) -> TuneStarted:
         models=run.spec.models,
         budget=run.spec.budget,
         resumed=resumed,
+        unsafe_no_sandbox=run.spec.unsafe_no_sandbox,
         notes=run.spec.info.notes,
     )
 
@@ -104,6 +105,7 @@ def result_record(ledger: Ledger, folder: Folder, winner: TrialRecord | None) ->
         goal=goal,
         goal_met=met,
         outcomes={outcome.value: count for outcome, count in sorted(ledger.outcomes().items())},
+        confinement=run.confinement,
         spent=ledger.spent,
         budget=run.spec.budget,
         next=next_command(run, ledger.store, won=winner is not None),

@@ -9,12 +9,13 @@ from kernelsmith import session, targets
 from kernelsmith.__main__ import main
 from kernelsmith.config import Settings
 from kernelsmith.execute import Executor
-from tests.fakes import FakeExecutor
+from tests.fakes import CONFINED, UNCONFINED, FakeExecutor
 
 
 @contextmanager
 def fake_executor(device: str, settings: Settings) -> Iterator[tuple[targets.Target, Executor]]:
-    yield targets.resolve(device, settings.targets), FakeExecutor(delay=0.01)
+    confinement = UNCONFINED if settings.unsafe_no_sandbox else CONFINED
+    yield targets.resolve(device, settings.targets), FakeExecutor(delay=0.01, confinement=confinement)
 
 
 if __name__ == "__main__":

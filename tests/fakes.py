@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.model import (
+    Confinement,
     Evaluation,
     Job,
     Level,
@@ -35,6 +36,12 @@ from kernelsmith.proposal import Brief, Budget, Prompt, Reply, TargetFacts, Usag
 from kernelsmith.propose import Request
 from kernelsmith.runs import RunSpec
 
+CONFINED = Confinement(
+    unsafe_no_sandbox=False, sound=True, held=("Landlock (ABI 7)", "seccomp"), missing=("own /proc",)
+)
+UNCONFINED = Confinement(
+    unsafe_no_sandbox=True, sound=False, held=("resource limits",), missing=("Landlock", "seccomp")
+)
 TARGET = TargetFacts(name="fake", device="cpu", summary="no device at all")
 
 
@@ -82,6 +89,7 @@ class FakeExecutor:
 
     broken: int = 0
     delay: float = 0.0
+    confinement: Confinement = CONFINED
     jobs: list[Job] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -98,7 +106,7 @@ class FakeExecutor:
                 self.broken -= 1
                 raise InfrastructureError("the judge died", "run again")
         time.sleep(self.delay)
-        return evaluation_of(job.source, job.level)
+        return evaluation_of(job.source, job.level).model_copy(update={"confinement": self.confinement})
 
     def close(self) -> None:
         pass

@@ -23,7 +23,7 @@ from kernelsmith.commands.runs import Status
 from kernelsmith.model import Frozen
 from kernelsmith.store import Store
 from tests.cli_with_fakes import fake_executor
-from tests.fakes import code
+from tests.fakes import UNCONFINED, code
 
 ROOT = Path(__file__).parents[1]
 
@@ -316,6 +316,38 @@ def test_bench_is_a_gate(cli: Cli) -> None:
     assert both.returncode == 1
     reports = records.KernelReports.model_validate_json(both.stdout).kernels
     assert [(r.kernel, r.timings[0].verdict) for r in reports] == [("fast.py", "faster"), ("slow.py", "slower")]
+
+
+UNSAFE = "NOT CONFINED, as --unsafe-no-sandbox allowed: resource limits held; missing: Landlock, seccomp"
+
+
+def test_every_report_of_an_unsafe_run_says_so(cli: Cli) -> None:
+    kernel, model = cli.kernel("faster 1.5"), cli.replies(code("faster 1.5"))
+    for command in ("check", "bench"):
+        assert UNSAFE in cli(command, kernel, "--op", "op.py", "--unsafe-no-sandbox").stdout
+        assert UNSAFE not in cli(command, kernel, "--op", "op.py").stdout
+    tuned = cli("tune", "op.py", "--model", model, "--max-trials", "1", "--unsafe-no-sandbox")
+    assert UNSAFE in tuned.stdout and "--unsafe-no-sandbox" in tuned.stderr
+    (run,) = records.Reports.model_validate_json(cli("runs", "list", "--json").stdout).runs
+    assert run.unsafe_no_sandbox and run.confinement == UNCONFINED
+    assert "finished (no sandbox)" in cli("runs", "list").stdout
+    for form in ("table", "md", "csv"):
+        assert "NOT CONFINED" in cli("report", "--format", form).stdout
+    record = json.loads((cli.folder / run.folder / "run.json").read_text())
+    assert record["confinement"]["unsafe_no_sandbox"] and record["spec"]["unsafe_no_sandbox"]
+
+
+def test_a_run_once_unsafe_stays_so(cli: Cli) -> None:
+    model = cli.replies(code("faster 1.5"), code("faster 1.6"))
+    safe = cli("tune", "op.py", "--model", model, "--max-trials", "1", "--width", "1")
+    held = "confinement: Landlock (ABI 7), seccomp held; missing: own /proc"
+    assert held in safe.stdout
+    run = records.Reports.model_validate_json(cli("runs", "list", "--json").stdout).runs[0].run
+    assert UNSAFE not in cli("report", run).stdout and held in cli("report", run).stdout
+    cli("tune", "--resume", run, "--max-trials", "2", "--unsafe-no-sandbox")
+    resumed = cli("tune", "--resume", run, "--max-trials", "2")
+    assert "NOT CONFINED" in resumed.stdout
+    assert "NOT CONFINED" in cli("report", run).stdout
 
 
 # ---------------------------------------------------------------- runs, report, batch, targets

@@ -67,12 +67,15 @@ def test_broken_file(tmp_path: Path) -> None:
 
 
 def test_a_file_of_the_current_folder_cannot_switch_confinement_off(tmp_path: Path) -> None:
-    (tmp_path / "kernelsmith.toml").write_text("unsafe = true")
-    with pytest.raises(UsageError, match="unsafe"):
-        load(tmp_path)
-    (tmp_path / "kernelsmith.toml").unlink()
-    write_user(tmp_path, "unsafe = true")
-    assert load(tmp_path).unsafe
+    for name, prefix in (("kernelsmith.toml", ""), ("pyproject.toml", "[tool.kernelsmith]\n")):
+        for key in ("unsafe-no-sandbox", "unsafe_no_sandbox"):
+            (tmp_path / name).write_text(f"{prefix}{key} = true")
+            with pytest.raises(UsageError, match=key) as caught:
+                load(tmp_path)
+            assert "--unsafe-no-sandbox" in caught.value.hint
+        (tmp_path / name).unlink()
+    write_user(tmp_path, "unsafe-no-sandbox = true")
+    assert load(tmp_path).unsafe_no_sandbox
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,18 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from kernelsmith.model import Evaluation, Mismatch, Outcome, Stage, Timing, Verdict, Where, Workload, digest
+from kernelsmith.model import (
+    Confinement,
+    Evaluation,
+    Mismatch,
+    Outcome,
+    Stage,
+    Timing,
+    Verdict,
+    Where,
+    Workload,
+    digest,
+)
 from kernelsmith.proposal import Usage
 
 
@@ -99,3 +110,17 @@ def test_usage_adds_up() -> None:
     one = Usage(input_tokens=5, cached_input_tokens=2, output_tokens=7, usd="0.1", seconds=1.5)
     both = one + one
     assert (both.tokens, both.cached_input_tokens, str(both.usd), both.seconds) == (24, 4, "0.2", 3.0)
+
+
+def test_what_held_in_all_places_is_what_can_be_claimed() -> None:
+    full = Confinement(unsafe_no_sandbox=False, sound=True, held=("pid namespace", "Landlock (ABI 7)", "seccomp"))
+    plain = full.model_copy(update={"held": full.held[1:], "missing": ("pid namespace",)})
+    bare = Confinement(unsafe_no_sandbox=True, sound=False, held=(), missing=("seccomp",))
+    assert full.weaker(None) == full
+    assert full.weaker(plain) == plain.weaker(full) == plain
+    both = bare.weaker(plain)
+    assert (both.unsafe_no_sandbox, both.sound, both.held) == (True, False, ())
+    assert set(both.missing) == {"pid namespace", "seccomp"}
+    assert both.describe().startswith("NOT CONFINED, as --unsafe-no-sandbox allowed: nothing held; missing: ")
+    assert plain.describe() == "Landlock (ABI 7), seccomp held; missing: pid namespace"
+    assert "--unsafe-no-sandbox was given" in full.model_copy(update={"unsafe_no_sandbox": True}).describe()

@@ -18,7 +18,7 @@ from kernelsmith.model import Level
 from kernelsmith.proposal import Candidate, Prompt, Reply, StopReason, Usage
 from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verdict, spent
 from kernelsmith.store import FILE, Store
-from tests.fakes import evaluation_of, spec
+from tests.fakes import UNCONFINED, evaluation_of, spec
 
 ROOT = Path(__file__).parents[1]
 PROMPT = Prompt(system="be fast", user="please")
@@ -117,6 +117,20 @@ def test_remove(store: Store) -> None:
     assert [r.id for r in store.runs()] == [other.id]
     assert not store.folder_of(run).path.exists()
     assert store.trials(other) and not store.trials(run)
+
+
+def test_a_store_of_an_older_version_is_brought_up_to_date(store: Store) -> None:
+    run = filled(store)
+    store.close()
+    with sqlite3.connect(store.folder / FILE) as connection:
+        connection.execute("ALTER TABLE runs DROP COLUMN confinement")
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with Store.open(store.folder) as again:
+        (found,) = again.runs()
+        assert (found.id, found.confinement) == (run.id, None)
+        again.add_verdict(found.model_copy(update={"confinement": UNCONFINED}), judged(), 4.0)
+        assert again.find(run.id).confinement == UNCONFINED
 
 
 def test_newer_store_is_refused(store: Store) -> None:

@@ -20,7 +20,7 @@ def batch(
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=64, help="Items at once.")] = 1,
     device: options.Device = None,
     model: options.Models = None,
-    unsafe: options.Unsafe = False,
+    unsafe_no_sandbox: options.UnsafeNoSandbox = False,
     runs: options.Runs = None,
     prompts: options.Prompts = None,
     targets: options.Targets = None,
@@ -37,7 +37,7 @@ def batch(
     from kernelsmith.render import batch_lines
 
     flags = {"device": device, "model": model, "runs": runs, "prompts": prompts, "targets": targets}
-    items = read_suite(suite, config.load(flags | {"unsafe": unsafe or None}))
+    items = read_suite(suite, config.load(flags | {"unsafe_no_sandbox": unsafe_no_sandbox or None}))
     done: list[BatchItem] = []
 
     def emit(item: BatchItem) -> None:

@@ -41,7 +41,7 @@ def check(
     overrides: options.Overrides = None,
     max_bytes: options.MaxBytes = None,
     seed: options.Seed = None,
-    unsafe: options.Unsafe = False,
+    unsafe_no_sandbox: options.UnsafeNoSandbox = False,
     targets: options.Targets = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -51,7 +51,7 @@ def check(
     from kernelsmith import config
     from kernelsmith.model import Level
 
-    settings = config.load({"device": device, "unsafe": unsafe or None, "targets": targets})
+    settings = config.load({"device": device, "unsafe_no_sandbox": unsafe_no_sandbox or None, "targets": targets})
     ref = operator_ref(operator, overrides, max_bytes)
     (report,) = _judge((kernel,), ref, settings, level=Level(level), seed=seed, bench=False, checked=checked)
     _show((report,), json=json, quiet=quiet)
@@ -68,7 +68,7 @@ def bench(
     overrides: options.Overrides = None,
     max_bytes: options.MaxBytes = None,
     seed: options.Seed = None,
-    unsafe: options.Unsafe = False,
+    unsafe_no_sandbox: options.UnsafeNoSandbox = False,
     targets: options.Targets = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -82,7 +82,7 @@ def bench(
     from kernelsmith import config
     from kernelsmith.model import Level
 
-    settings = config.load({"device": device, "unsafe": unsafe or None, "targets": targets})
+    settings = config.load({"device": device, "unsafe_no_sandbox": unsafe_no_sandbox or None, "targets": targets})
     ref = operator_ref(operator, overrides, max_bytes)
     reports = _judge(tuple(kernels), ref, settings, level=Level.QUICK, seed=seed, bench=True)
     _show(reports, json=json, quiet=quiet)

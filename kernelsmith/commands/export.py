@@ -53,6 +53,7 @@ def export(
         spent=spent(calls, trials, found.seconds),
         versions=found.spec.versions,
         run=found.id,
+        confinement=found.confinement,
     )
     package = exporter.export(item, out, name=name, swept_only=guard is Guard.SWEPT, force=force)
     print_record(Exported(run=found.id, package=str(package))) if json else print_lines([str(package)])

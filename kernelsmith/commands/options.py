@@ -18,8 +18,11 @@ MaxBytes = Annotated[
     typer.Option("--max-bytes", metavar="SIZE", help="Shrink a KernelBench problem until its inputs fit (64M, 2G)."),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Of the inputs; by default another every time.")]
-Unsafe = Annotated[
-    bool, typer.Option("--unsafe", help="Run kernels without confinement where this machine cannot confine them.")
+UnsafeNoSandbox = Annotated[
+    bool,
+    typer.Option(
+        "--unsafe-no-sandbox", help="Run kernels though this machine cannot confine them; every report says so."
+    ),
 ]
 Width = Annotated[int | None, typer.Option("--width", min=1, help="Trials in flight.")]
 Models = Annotated[

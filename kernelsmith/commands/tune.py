@@ -34,7 +34,7 @@ def tune(
     max_bytes: options.MaxBytes = None,
     resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
     print_prompt: Annotated[bool, typer.Option("--print-prompt", help="Print the first prompt; ask nobody.")] = False,
-    unsafe: options.Unsafe = False,
+    unsafe_no_sandbox: options.UnsafeNoSandbox = False,
     runs: options.Runs = None,
     prompts: options.Prompts = None,
     targets: options.Targets = None,
@@ -56,8 +56,8 @@ def tune(
         "max_time": max_time,
         "goal": goal,
     }
-    flags = {"device": device, "model": model, "width": width, "unsafe": unsafe or None, "runs": runs}
-    settings = config.load(flags | limits | {"prompts": prompts, "targets": targets})
+    flags = {"device": device, "model": model, "width": width, "unsafe_no_sandbox": unsafe_no_sandbox or None}
+    settings = config.load(flags | limits | {"runs": runs, "prompts": prompts, "targets": targets})
     if resume is not None:
         fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed}
         _refuse_with_resume(fixed | {"print_prompt": print_prompt})

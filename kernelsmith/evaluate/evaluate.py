@@ -79,7 +79,7 @@ def evaluate(job: Job, room: Room) -> Evaluation:
         if examiner is not None:
             evaluation = evaluation.model_copy(update={"notes": (*evaluation.notes, *examiner.notes)})
     clock.compile = checker.compile_seconds
-    return evaluation.model_copy(update={"seconds": clock.seconds()})
+    return evaluation.model_copy(update={"seconds": clock.seconds(), "confinement": room.confinement})
 
 
 @dataclass

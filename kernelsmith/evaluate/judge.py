@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--unsafe-no-sandbox", action="store_true")
     arguments = parser.parse_args()
     os.set_inheritable(arguments.fd, False)
-    room = Room(arguments.target, targets=arguments.targets, unsafe=arguments.unsafe_no_sandbox)
+    room = Room(arguments.target, targets=arguments.targets, unsafe_no_sandbox=arguments.unsafe_no_sandbox)
     try:
         Judge(Channel(socket.socket(fileno=arguments.fd)), room, arguments.width).serve()
     finally:

@@ -17,7 +17,7 @@ from kernelsmith.evaluate.gate import DeviceGate
 from kernelsmith.evaluate.rivals import Rivals
 from kernelsmith.evaluate.trivial import refuse_trivial
 from kernelsmith.evaluate.truths import Truths
-from kernelsmith.model import OperatorRef, Seed
+from kernelsmith.model import Confinement, OperatorRef, Seed
 from kernelsmith.operators.load import LoadedOperator, load
 from kernelsmith.sandbox.memory import ArenaPool
 from kernelsmith.sandbox.roles import PRELOAD, WARM
@@ -34,7 +34,7 @@ class Room:
     """Shared by the judge's threads."""
 
     def __init__(
-        self, target: str, *, targets: Path | None = None, unsafe: bool = False, card: Card | None = None
+        self, target: str, *, targets: Path | None = None, unsafe_no_sandbox: bool = False, card: Card | None = None
     ) -> None:
         """`card`: the one to work on, by default the first. Raises UsageError where the target has none here."""
         self.target: Target = resolve(target, targets)
@@ -43,7 +43,7 @@ class Room:
         self.gate = DeviceGate(self.card.name)
         self.truths = Truths(self.threads)
         self.arenas = ArenaPool()
-        self._unsafe = unsafe
+        self._unsafe = unsafe_no_sandbox
         self._lock = threading.Lock()
         self._zygote: Zygote | None = None
         self._operators: dict[str, LoadedOperator] = {}
@@ -75,6 +75,12 @@ class Room:
                     unsafe=self._unsafe,
                 )
             return self._zygote
+
+    @property
+    def confinement(self) -> Confinement:
+        """What keeps this judge's candidates in."""
+        layers = self.zygote.layers
+        return Confinement(unsafe_no_sandbox=self._unsafe, sound=layers.sound, held=layers.held, missing=layers.missing)
 
     def operator(self, ref: OperatorRef) -> LoadedOperator:
         key = ref.model_dump_json()

@@ -39,10 +39,12 @@ STOP_SECONDS = 10.0
 class LocalExecutor:
     """Implements `Executor` for one target of this host; `targets` is the folder of the `--targets` flag."""
 
-    def __init__(self, target: str, *, width: int = 2, unsafe: bool = False, targets: Path | None = None) -> None:
+    def __init__(
+        self, target: str, *, width: int = 2, unsafe_no_sandbox: bool = False, targets: Path | None = None
+    ) -> None:
         self._arguments = ["--target", target, "--width", str(width)]
         self._arguments += ["--targets", str(targets)] if targets is not None else []
-        self._arguments += ["--unsafe-no-sandbox"] if unsafe else []
+        self._arguments += ["--unsafe-no-sandbox"] if unsafe_no_sandbox else []
         self._lock = threading.Lock()
         self._judge: _Judge | None = None
         self._closed = False

@@ -17,7 +17,17 @@ from pathlib import Path
 from kernelsmith.errors import KernelsmithError, UsageError
 from kernelsmith.export.kernel import bake
 from kernelsmith.export.render import Rendering
-from kernelsmith.model import ArgumentInfo, Evaluation, Frozen, OperatorInfo, Outcome, Region, RegionStatus, digest
+from kernelsmith.model import (
+    ArgumentInfo,
+    Confinement,
+    Evaluation,
+    Frozen,
+    OperatorInfo,
+    Outcome,
+    Region,
+    RegionStatus,
+    digest,
+)
 from kernelsmith.proposal import Candidate, Spent, TargetFacts
 
 _TAKEN = frozenset({"kernelsmith", "torch", "triton", "numpy", "pytest"})
@@ -36,6 +46,8 @@ class ExportInput(Frozen):
     """Versions that proved and measured it: kernelsmith, python, torch, triton, compiler, ..."""
     run: str = ""
     """Id of the run."""
+    confinement: Confinement | None = None
+    """What held for all candidates of that run: one that got out may have touched whatever judged the others."""
 
 
 def export(item: ExportInput, out: Path, *, name: str = "", swept_only: bool = False, force: bool = False) -> Path:
@@ -131,6 +143,7 @@ def _provenance(item: ExportInput, kernel: str) -> str:
         "target": item.target.model_dump(mode="json", include={"name", "device", "summary"}),
         "versions": item.versions,
         "run": item.run,
+        "confinement": item.confinement.model_dump(mode="json") if item.confinement else None,
         "spent": item.spent.model_dump(mode="json", include={"trials", "usage", "seconds"}),
         **item.evaluation.model_dump(mode="json", include={"cases", "notes", "verified", "timings", "choices"}),
     }

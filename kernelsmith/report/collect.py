@@ -39,6 +39,8 @@ def _report(store: Store, run: Run) -> RunReport:
         faster=evaluation is not None and evaluation.faster,
         rechecked=chosen is not None and chosen.rechecked,
         workloads=_workloads(chosen),
+        confinement=run.confinement,
+        unsafe_no_sandbox=run.spec.unsafe_no_sandbox,
         spent=spent(calls, trials, run.seconds),
         folder=str(store.folder_of(run).path),
     )

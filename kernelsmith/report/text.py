@@ -29,7 +29,7 @@ def plain(reports: Reports) -> str:
         lines += ["", f"{report.run}: {report.operator} on {report.target}, {ended}"]
         lines += [f"  models: {line(', '.join(report.models))}", f"  outcomes: {_counts(report.outcomes)}"]
         lines += [f"  spent: {spending(report.spent, Budget())}" + _lost(report)]
-        lines += [f"  best: {_best(report)}"]
+        lines += [f"  confinement: {_confinement(report)}", f"  best: {_best(report)}"]
         if report.workloads:
             lines += ["    " + text for text in table([("workload", "ms", "speed-ups", "verdict"), *_times(report)])]
         lines += [f"  folder: {report.folder}"]
@@ -46,6 +46,7 @@ def markdown(reports: Reports) -> str:
             "",
             f"- outcomes: {_counts(report.outcomes)}",
             f"- best: {_best(report)}",
+            f"- confinement: {_cell(_confinement(report))}",
         ]
         lines += [f"- spent: {_cell(spending(report.spent, Budget()))}{_lost(report)}"]
         if report.workloads:
@@ -54,7 +55,18 @@ def markdown(reports: Reports) -> str:
 
 
 _RUN_COLUMNS = ("run", "created", "operator", "target", "status", "stop", "trials")
-_BEST_COLUMNS = ("passed", "winner", "score", "score_low", "score_high", "rechecked", "seconds", "tokens", "usd")
+_BEST_COLUMNS = (
+    "passed",
+    "winner",
+    "score",
+    "score_low",
+    "score_high",
+    "rechecked",
+    "seconds",
+    "tokens",
+    "usd",
+    "confinement",
+)
 _TIME_COLUMNS = ("workload", "median_ms", "baselines", "speedup", "verdict")
 
 
@@ -69,6 +81,7 @@ def csv_text(reports: Reports) -> str:
             *(report.run, report.created, report.operator, report.target, report.status, report.stop, report.trials),
             *(report.outcomes.get("passed", 0), report.winner, report.score, low, high, report.rechecked),
             *(round(report.spent.seconds, 3), report.spent.usage.tokens, report.spent.usage.usd),
+            _confinement(report),
         ]
         for best in report.workloads:
             times = [best.workload, best.median_ms, _pairs(best.baselines), _pairs(best.speedup), best.verdict]
@@ -83,7 +96,8 @@ def _row(report: RunReport) -> tuple[str, ...]:
     checked = report.rechecked or report.score is None
     best = factor(report.score, report.score_ci95) + ("" if checked else " (not re-checked)")
     seconds = duration(report.spent.seconds)
-    return report.run, report.operator, report.target, report.status, str(report.trials), best, seconds, usd
+    status = report.status + (" (no sandbox)" if report.unsafe_no_sandbox else "")
+    return report.run, report.operator, report.target, status, str(report.trials), best, seconds, usd
 
 
 def _best(report: RunReport) -> str:
@@ -91,6 +105,12 @@ def _best(report: RunReport) -> str:
         return "none"
     against = "faster than" if report.faster else "not proven faster than"
     return f"{factor(report.score, report.score_ci95)}, {against} the best baseline"
+
+
+def _confinement(report: RunReport) -> str:
+    if report.confinement is not None:
+        return report.confinement.describe()
+    return "not recorded" + (" (--unsafe-no-sandbox was given)" if report.unsafe_no_sandbox else "")
 
 
 def _times(report: RunReport) -> list[tuple[str, str, str, str]]:

@@ -99,6 +99,29 @@ class Layers:
     notes: tuple[str, ...] = field(default=())
 
     @property
+    def held(self) -> tuple[str, ...]:
+        """Names of the layers that hold, in words for a person."""
+        return tuple(name for name, holds in self._named().items() if holds)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Names of those that do not."""
+        return tuple(name for name, holds in self._named().items() if not holds)
+
+    def _named(self) -> dict[str, bool]:
+        return {
+            "user namespace": self.user_namespace,
+            "pid namespace": self.pid_namespace,
+            "mount namespace": self.mount_namespace,
+            "network namespace": self.network_namespace,
+            "read-only mounts": self.readonly_mounts,
+            "own /proc": self.fresh_proc,
+            f"Landlock (ABI {self.landlock_abi})" if self.landlock_abi else "Landlock": self.landlock_abi > 0,
+            "seccomp": self.seccomp,
+            "resource limits": self.rlimits,
+        }
+
+    @property
     def sound(self) -> bool:
         """The least that may run untrusted code: no file of the user in reach, and no dangerous system call."""
         files = self.landlock_abi > 0 or (self.mount_namespace and self.readonly_mounts)

@@ -22,6 +22,7 @@ from kernelsmith.model import (
     WorkloadChoice,
 )
 from kernelsmith.proposal import Candidate, TargetFacts
+from tests.fakes import UNCONFINED
 
 ROOT = Path(__file__).parents[2]
 TARGET = TargetFacts(name="cpu", device="cpu", summary="two cores of a test machine")
@@ -66,6 +67,7 @@ def winner(info: OperatorInfo, source: str, regions: Sequence[Region], configs: 
         target=TARGET,
         versions={"torch": "2.13.0", "triton": "3.7.1"},
         run="r1",
+        confinement=UNCONFINED,
     )
 
 

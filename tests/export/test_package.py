@@ -207,6 +207,7 @@ def test_provenance_and_page_say_where_it_comes_from(package: Path) -> None:
     assert record["operator"]["name"] == "swiglu"
     assert record["versions"]["triton"] == "3.7.1"
     assert len(record["timings"]) == 3
+    assert record["confinement"]["unsafe_no_sandbox"] and record["confinement"]["missing"] == ["Landlock", "seccomp"]
     assert record["verified"][0]["dims"] == {"M": [1, 300], "N": [1, 9000]}
     page = (package / "README.md").read_text()
     assert "| 1..300 | 1..9000 | float32 | contiguous | sampled |" in page
