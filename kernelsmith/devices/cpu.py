@@ -81,6 +81,10 @@ def open_device() -> CpuDevice:
 class CpuDevice:
     """Every core that this process may run on, as one Triton device."""
 
+    def __init__(self) -> None:
+        self._loaded: dict[tuple[str, bool, bool], launch.Kernel] = {}
+        """By text, fp fusion and whether it is checked."""
+
     def limit_memory(self, nbytes: int) -> None:
         """Its memory is the host's, which is bounded from outside."""
 
@@ -91,6 +95,10 @@ class CpuDevice:
     def probe(self) -> None:
         """A processor that runs this answers."""
         self._wake()
+
+    def give(self, kernel: Kernel, binary: launch.Binary, *, checked: bool) -> None:
+        """A build of the kernel that somebody else has made, and that is taken from here on."""
+        self._loaded[kernel.ttir, _fused(kernel), checked] = binary.load()
 
     def compile(self, kernel: Kernel) -> launch.Kernel | AssertingKernel:
         """Raises ValueError that names the construct or the line, or the compiler's own error."""
@@ -120,7 +128,9 @@ class CpuDevice:
         return time.perf_counter_ns() - begin
 
     def _compiled(self, kernel: Kernel, *, checked: bool) -> launch.Kernel:
-        fused = kernel.options.get("enable_fp_fusion") is not False
+        fused = _fused(kernel)
+        if given := self._loaded.get((kernel.ttir, fused, checked)):
+            return given
         try:
             return launch.compile_ttir(kernel.ttir, fp_fusion=fused, checked=checked)
         except CompilerMissingError as error:
@@ -131,3 +141,7 @@ class CpuDevice:
         """A launch that does nothing on every thread: a sleeping pool would cost the first step its wake-up."""
         grid: Grid = (4 * pool.get_num_threads(), 1, 1)
         return launch.compile_ttir(_NOTHING).bind(grid, [0])
+
+
+def _fused(kernel: Kernel) -> bool:
+    return kernel.options.get("enable_fp_fusion") is not False

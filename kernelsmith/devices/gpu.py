@@ -101,6 +101,10 @@ class GpuDevice:
         """A copy of the bytes on the device; raises MemoryError."""
         return self.reserve(host.numel()).copy_(host)
 
+    def give(self, kernel: Kernel, binary: object, *, checked: bool) -> None:
+        """Always raises: kernels are built for the CPU only."""
+        raise InfrastructureError(f"kernel {kernel.name}: a build for the CPU was given to a GPU")
+
     def compile(self, kernel: Kernel) -> GpuKernel:
         """Raises ValueError with the compiler's words, also where the kernel does not fit into the device."""
         from triton.runtime.errors import OutOfResources

@@ -61,8 +61,8 @@ def evaluate(job: Job, room: Room) -> Evaluation:
         return refused.model_copy(update={"seconds": clock.seconds()})
     limits = Limits(seconds=LIFETIME_SECONDS, memory_bytes=MEMORY_BYTES, threads=room.threads)
     with (
-        closing(CandidateSession(room.zygote, limits, room.arenas)) as candidate,
-        closing(LauncherSession(room.zygote, limits, room.arenas)) as launcher,
+        closing(CandidateSession(room.zygote, limits, room.arenas, room.binaries)) as candidate,
+        closing(LauncherSession(room.zygote, limits, room.arenas, room.binaries)) as launcher,
     ):
         deadline = time.monotonic() + job.seconds
         examiner = Examiner(launcher, job.source, job.level, job.seed) if job.checked else None
@@ -78,7 +78,7 @@ def evaluate(job: Job, room: Room) -> Evaluation:
             evaluation = failure.evaluation()
         if examiner is not None:
             evaluation = evaluation.model_copy(update={"notes": (*evaluation.notes, *examiner.notes)})
-    clock.compile = checker.compile_seconds
+    clock.compile = checker.compile_seconds + candidate.build_seconds + launcher.build_seconds
     return evaluation.model_copy(update={"seconds": clock.seconds(), "confinement": room.confinement})
 
 

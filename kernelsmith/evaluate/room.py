@@ -13,12 +13,15 @@ from kernelsmith.devices import cards
 from kernelsmith.devices.cards import Card
 from kernelsmith.evaluate.baseline import ENVIRONMENT
 from kernelsmith.evaluate.bench import copy_bandwidth
+from kernelsmith.evaluate.binaries import Binaries, cache_folder
 from kernelsmith.evaluate.gate import DeviceGate
 from kernelsmith.evaluate.rivals import Rivals
+from kernelsmith.evaluate.session import BuilderSession
 from kernelsmith.evaluate.trivial import refuse_trivial
 from kernelsmith.evaluate.truths import Truths
 from kernelsmith.model import Confinement, OperatorRef, Seed
 from kernelsmith.operators.load import LoadedOperator, load
+from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.memory import ArenaPool
 from kernelsmith.sandbox.roles import PRELOAD, WARM
 from kernelsmith.sandbox.tensors import torch_threads
@@ -28,6 +31,9 @@ from kernelsmith.targets import Target, resolve
 TRIVIAL_SEED = 0
 MODEL_SEED = 42
 """Under which `Model` and `ModelNew` are constructed (KernelBench's own default)."""
+
+BUILD_LIMITS = Limits(seconds=180.0, memory_bytes=4 << 30)
+"""Of the compiler's process; checked builds of large kernels take it tens of seconds."""
 
 
 class Room:
@@ -43,6 +49,8 @@ class Room:
         self.gate = DeviceGate(self.card.name)
         self.truths = Truths(self.threads)
         self.arenas = ArenaPool()
+        self.binaries = Binaries(self._builder, cache_folder()) if self.target.torch_device == "cpu" else None
+        """Of kernels for the CPU; the processes of other devices compile for themselves."""
         self._unsafe = unsafe_no_sandbox
         self._lock = threading.Lock()
         self._zygote: Zygote | None = None
@@ -81,6 +89,9 @@ class Room:
         """What keeps this judge's candidates in."""
         layers = self.zygote.layers
         return Confinement(unsafe_no_sandbox=self._unsafe, sound=layers.sound, held=layers.held, missing=layers.missing)
+
+    def _builder(self) -> BuilderSession:
+        return BuilderSession(self.zygote, BUILD_LIMITS, self.arenas)
 
     def operator(self, ref: OperatorRef) -> LoadedOperator:
         key = ref.model_dump_json()

@@ -12,17 +12,21 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate.binaries import Binaries
 from kernelsmith.evaluate.inputs import Case
 from kernelsmith.evaluate.transport import Desk
 from kernelsmith.faults import Fault
 from kernelsmith.model import Evaluation, Mismatch, Outcome, Stage, Where
-from kernelsmith.plan import LaunchPlan
+from kernelsmith.plan import MAX_KERNELS, Kernel, LaunchPlan
 from kernelsmith.sandbox import roles
 from kernelsmith.sandbox.arguments import Arguments
+from kernelsmith.sandbox.builds import Built, Identified, Identify, Source
 from kernelsmith.sandbox.limits import Ending, Exit, Limits
 from kernelsmith.sandbox.memory import Arena, ArenaPool
 from kernelsmith.sandbox.messages import (
     Broken,
+    BuilderReply,
+    BuilderRequest,
     Call,
     Called,
     CandidateReply,
@@ -46,6 +50,7 @@ from kernelsmith.sandbox.messages import (
     Sampled,
     State,
     StateWritten,
+    builder_reply,
     candidate_reply,
     launcher_reply,
     state_regions,
@@ -198,13 +203,65 @@ class _Session:
         )
 
 
-class CandidateSession(_Session):
-    """The process that holds the candidate's Python."""
+class BuilderSession(_Session):
+    """A process that builds kernels from their text and runs none of them."""
 
     def __init__(self, zygote: Zygote, limits: Limits, pool: ArenaPool) -> None:
-        super().__init__(zygote, roles.CANDIDATE, limits, "candidate", pool)
+        super().__init__(zygote, roles.BUILDER, limits, "compiler", pool)
+
+    def identify(self, seconds: float) -> str:
+        """What decides builds beside their text."""
+        reply = self._exchange(Identify(), seconds)
+        if isinstance(reply, Identified):
+            return reply.toolchain
+        raise self._garbled(ValueError(f"a {reply.kind} instead of an answer"), Stage.COMPILE)
+
+    def build(self, source: Source, seconds: float) -> Built:
+        reply = self._exchange(source, seconds)
+        if isinstance(reply, Built):
+            return reply
+        raise self._garbled(ValueError(f"a {reply.kind} instead of an answer"), Stage.COMPILE)
+
+    def _exchange(self, request: BuilderRequest, seconds: float) -> BuilderReply:
+        payload = self._ask(request.model_dump_json().encode(), [], seconds, Stage.COMPILE)
+        try:
+            reply = builder_reply(payload)
+        except ValueError as error:
+            raise self._garbled(error, Stage.COMPILE) from None
+        if isinstance(reply, Failed):
+            raise _failure(reply, Stage.COMPILE)
+        if isinstance(reply, Broken):
+            raise InfrastructureError(reply.message, reply.hint)
+        return reply
+
+
+class _BuildingSession(_Session):
+    """A child whose kernels come from `binaries`; it compiles them itself where there are none."""
+
+    def __init__(
+        self, zygote: Zygote, role: str, limits: Limits, what: str, pool: ArenaPool, binaries: Binaries | None
+    ) -> None:
+        super().__init__(zygote, role, limits, what, pool)
+        self._binaries = binaries
+        self.build_seconds = 0.0
+        """Spent on builds so far; next to nothing where they were known."""
+
+    def _built(self, binaries: Binaries, source: Source, seconds: float) -> Built:
+        begin = time.monotonic()
+        try:
+            return binaries.get(source, seconds)
+        finally:
+            self.build_seconds += time.monotonic() - begin
+
+
+class CandidateSession(_BuildingSession):
+    """The process that holds the candidate's Python."""
+
+    def __init__(self, zygote: Zygote, limits: Limits, pool: ArenaPool, binaries: Binaries | None = None) -> None:
+        super().__init__(zygote, roles.CANDIDATE, limits, "candidate", pool, binaries)
 
     def load(self, request: Load, arena: Arena | None, seconds: float) -> Loaded:
+        request = request.model_copy(update={"builds": self._binaries is not None})
         reply = self._exchange(request, [arena.fd] if arena else [], seconds, Stage.LOAD)
         return self._expect(reply, Loaded, Stage.LOAD)
 
@@ -244,13 +301,36 @@ class CandidateSession(_Session):
         """The last call again, `n` times, with or without its kernels."""
         self._expect(self._exchange(Repeat(n=n, launch=launch), [], seconds, Stage.BENCH), Repeated, Stage.BENCH)
 
-    def _exchange(self, request: CandidateRequest, fds: Sequence[int], seconds: float, stage: Stage) -> CandidateReply:
-        payload = self._ask(request.model_dump_json().encode(), fds, seconds, stage)
+    def _exchange(
+        self, request: CandidateRequest, fds: Sequence[int], seconds: float, stage: Stage
+    ) -> Loaded | Called | StateWritten | Repeated | Failed:
+        deadline = time.monotonic() + seconds
+        reply = self._reply(request.model_dump_json(), fds, seconds, stage)
+        asked = 0
+        while isinstance(reply, Source):
+            asked += 1
+            if self._binaries is None or reply.checked or asked > MAX_KERNELS:
+                raise self._garbled(ValueError(f"question {asked} for a build that it may not ask for"), stage)
+            answer = self._build_or_not(self._binaries, reply, deadline - time.monotonic())
+            reply = self._reply(answer.model_dump_json(), [], deadline - time.monotonic(), stage)
+        return reply
+
+    def _reply(self, request: str, fds: Sequence[int], seconds: float, stage: Stage) -> CandidateReply:
+        payload = self._ask(request.encode(), fds, seconds, stage)
         try:
             return candidate_reply(payload)
         except ValueError as error:
             self.close()
             raise self._garbled(error, stage) from None
+
+    def _build_or_not(self, binaries: Binaries, source: Source, seconds: float) -> Built | Failed:
+        """A text that cannot be compiled is for the host function to know: it may have another one."""
+        try:
+            return self._built(binaries, source, seconds)
+        except CandidateFailure as failure:
+            if failure.outcome is not Outcome.COMPILE_ERROR:
+                raise
+            return Failed(outcome=failure.outcome, message=failure.message)
 
     def _expect(self, reply: CandidateReply, kind: type[_T], stage: Stage) -> _T:
         if isinstance(reply, kind):
@@ -260,16 +340,22 @@ class CandidateSession(_Session):
         raise self._garbled(ValueError(f"a {reply.kind} instead of an answer"), stage)
 
 
-class LauncherSession(_Session):
+class LauncherSession(_BuildingSession):
     """The process that replays plans; it holds no candidate Python, but runs its kernels as native code."""
 
-    def __init__(self, zygote: Zygote, limits: Limits, pool: ArenaPool) -> None:
-        super().__init__(zygote, roles.LAUNCHER, limits, "launcher", pool)
+    def __init__(self, zygote: Zygote, limits: Limits, pool: ArenaPool, binaries: Binaries | None = None) -> None:
+        super().__init__(zygote, roles.LAUNCHER, limits, "launcher", pool, binaries)
+        self._kernels: dict[int, tuple[Kernel, ...]] = {}
+        self._given: set[Source] = set()
 
     def prepare(self, plan: LaunchPlan, state: Arena | None, seconds: float) -> Prepared:
-        return self._exchange(Prepare(plan=plan), [state.fd] if state else [], seconds, Stage.COMPILE, Prepared)
+        request = Prepare(plan=plan, built=self._builds(plan.kernels, seconds, checked=False))
+        prepared = self._exchange(request, [state.fd] if state else [], seconds, Stage.COMPILE, Prepared)
+        self._kernels[prepared.plan_id] = plan.kernels
+        return prepared
 
     def forget(self, plan_id: int) -> None:
+        self._kernels.pop(plan_id, None)
         self._exchange_any(Forget(plan_id=plan_id), [], 30.0, Stage.COMPILE)
 
     def replay(self, request: Replay, inputs: Arena, outputs: Arena, *, seconds: float) -> Replayed:
@@ -279,7 +365,20 @@ class LauncherSession(_Session):
         return self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.BENCH, Sampled)
 
     def examine(self, request: Examine, inputs: Arena, *, seconds: float) -> Examined:
+        builds = self._builds(self._kernels[request.plan_id], seconds, checked=True)
+        request = request.model_copy(update={"built": builds})
         return self._exchange(request, [inputs.fd], seconds, Stage.CHECK, Examined)
+
+    def _builds(self, kernels: Sequence[Kernel], seconds: float, *, checked: bool) -> tuple[Built | None, ...]:
+        """What the launcher was not given before, by kernel; nothing where it compiles for itself."""
+        if self._binaries is None:
+            return ()
+        deadline, builds = time.monotonic() + seconds, list[Built | None]()
+        for source in (Source.of(kernel, checked=checked) for kernel in kernels):
+            fresh = source not in self._given
+            builds.append(self._built(self._binaries, source, deadline - time.monotonic()) if fresh else None)
+            self._given.add(source)
+        return tuple(builds)
 
     def _exchange(
         self, request: LauncherRequest, fds: Sequence[int], seconds: float, stage: Stage, kind: type[_T]

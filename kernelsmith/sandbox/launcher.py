@@ -19,6 +19,7 @@ from kernelsmith.errors import InfrastructureError, KernelsmithError
 from kernelsmith.faults import CheckedLaunchError
 from kernelsmith.model import Outcome
 from kernelsmith.plan import Kernel, LaunchPlan
+from kernelsmith.sandbox.builds import Built
 from kernelsmith.sandbox.examine import Examination
 from kernelsmith.sandbox.memory import Arena
 from kernelsmith.sandbox.messages import (
@@ -92,7 +93,7 @@ class Launcher:
         try:
             match request:
                 case Prepare():
-                    return self._prepare(request.plan, arenas)
+                    return self._prepare(request, arenas)
                 case Forget():
                     self._prepared.pop(request.plan_id, None)
                     self._examinations.pop(request.plan_id, None)
@@ -114,11 +115,13 @@ class Launcher:
         except KernelsmithError as error:
             return Broken(message=error.message[:_MESSAGE_CHARS], hint=error.hint[:_MESSAGE_CHARS])
 
-    def _prepare(self, plan: LaunchPlan, arenas: Sequence[Arena]) -> Prepared:
+    def _prepare(self, request: Prepare, arenas: Sequence[Arena]) -> Prepared:
+        plan = request.plan
         regions = state_regions(plan)
         state = [region_bytes(arenas[0], region).clone() for region in regions]
         kernels: list[BoundKernel] = []
         builds: list[KernelBuild] = []
+        self._take(plan, request.built, checked=False)
         for kernel in plan.kernels:
             begin = time.perf_counter()
             kernels.append(self._compile(kernel))
@@ -127,6 +130,13 @@ class Launcher:
         self._prepared[plan_id] = Workspace(plan, kernels, state, self._device)
         self._next += 1
         return Prepared(plan_id=plan_id, kernels=tuple(builds))
+
+    def _take(self, plan: LaunchPlan, built: Sequence[Built | None], *, checked: bool) -> None:
+        """Builds that the judge had made elsewhere, one for each kernel where there are any."""
+        for kernel, one in zip(plan.kernels, built or [None] * len(plan.kernels), strict=True):
+            if one is not None:
+                with _compiling(kernel):
+                    self._device.give(kernel, one.binary(), checked=checked)
 
     def _compile(self, kernel: Kernel) -> BoundKernel:
         with _compiling(kernel):
@@ -172,6 +182,7 @@ class Launcher:
         workspace = self._workspace(request.plan_id)
         examination = self._examinations.setdefault(request.plan_id, Examination(workspace, self._compile_checked))
         inputs = [region_bytes(arenas[0], region) for region in request.inputs]
+        self._take(workspace.plan, request.built, checked=True)
         with torch_threads(1):
             faults = examination.run(inputs, schedule=request.schedule, seed=request.seed)
         return Examined(faults=faults[:MAX_FAULTS])

@@ -18,6 +18,14 @@ Flow, launcher role (`kernelsmith.sandbox.launcher`), which holds no candidate P
     Sample [input arena, output arena]    -> Sampled | Failed | Broken
     Examine [input arena]                 -> Examined | Failed | Broken
 
+Flow, builder role (`kernelsmith.sandbox.builder`), which runs no kernel:
+
+    Identify []                           -> Identified | Broken
+    Source []                             -> Built | Failed | Broken
+
+A candidate that was told to (`Load.builds`) answers a Load or Call with a Source when a kernel has to be built; it is
+sent what became of it, Built or Failed, and goes on.
+
 Arenas are shared and writable: what a call or a replay did to its inputs is seen in the input arena afterwards.
 Descriptors of the same arena may be sent again and again; it is mapped once.
 """
@@ -26,7 +34,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, TypeAdapter, model_validator
 
@@ -34,6 +42,7 @@ from kernelsmith.faults import Fault, Schedule
 from kernelsmith.model import Frozen, Outcome
 from kernelsmith.plan import MAX_RANK, LaunchPlan, View
 from kernelsmith.sandbox.arguments import ALIGNMENT, MAX_TEXT_CHARS, Arguments, Region, pack
+from kernelsmith.sandbox.builds import Built, Identified, Identify, Source
 from kernelsmith.text import clean
 
 MAX_SOURCE_CHARS = 4 << 20
@@ -124,6 +133,8 @@ class Load(Frozen):
     is_class: bool = False
     init: Arguments = Arguments()
     seed: int = Field(default=0, ge=0, lt=2**63)
+    builds: bool = False
+    """Whether the judge has kernels built; they are compiled in the candidate's process otherwise."""
 
 
 class Loaded(Frozen):
@@ -192,7 +203,7 @@ class Repeated(Frozen):
 
 
 CandidateRequest = Annotated[Load | Call | State | Repeat, Field(discriminator="kind")]
-CandidateReply = Annotated[Loaded | Called | StateWritten | Repeated | Failed, Field(discriminator="kind")]
+CandidateReply = Annotated[Loaded | Called | StateWritten | Repeated | Failed | Source, Field(discriminator="kind")]
 
 
 # ---------------------------------------------------------------- launcher role
@@ -203,6 +214,8 @@ class Prepare(Frozen):
 
     kind: Literal["prepare"] = "prepare"
     plan: LaunchPlan
+    built: tuple[Built | None, ...] = ()
+    """By the plan's kernels; None for one that this process was given before."""
 
 
 class KernelBuild(Frozen):
@@ -304,6 +317,8 @@ class Examine(Frozen):
     schedule: Schedule = Schedule.PARALLEL
     seed: int = Field(default=0, ge=0, lt=2**63)
     """Of the order of programs, where the schedule draws one."""
+    built: tuple[Built | None, ...] = ()
+    """Checked builds, as in `Prepare`."""
 
 
 def _plain_fault(fault: Fault) -> Fault:
@@ -338,12 +353,15 @@ LauncherReply = Annotated[
     Field(discriminator="kind"),
 ]
 
+BuilderRequest = Annotated[Source | Identify, Field(discriminator="kind")]
+BuilderReply = Annotated[Built | Identified | Failed | Broken, Field(discriminator="kind")]
+
 _CANDIDATE_REQUEST: TypeAdapter[CandidateRequest] = TypeAdapter(CandidateRequest)
 _CANDIDATE_REPLY: TypeAdapter[CandidateReply] = TypeAdapter(CandidateReply)
 _LAUNCHER_REQUEST: TypeAdapter[LauncherRequest] = TypeAdapter(LauncherRequest)
 _LAUNCHER_REPLY: TypeAdapter[LauncherReply] = TypeAdapter(LauncherReply)
-
-_T = TypeVar("_T")
+_BUILDER_REQUEST: TypeAdapter[BuilderRequest] = TypeAdapter(BuilderRequest)
+_BUILDER_REPLY: TypeAdapter[BuilderReply] = TypeAdapter(BuilderReply)
 
 
 def candidate_request(payload: bytes) -> CandidateRequest:
@@ -364,6 +382,16 @@ def launcher_request(payload: bytes) -> LauncherRequest:
 def launcher_reply(payload: bytes) -> LauncherReply:
     """What a launcher claims; raises ValueError with the first thing that is wrong."""
     return _LAUNCHER_REPLY.validate_json(payload, strict=True)
+
+
+def builder_request(payload: bytes) -> BuilderRequest:
+    """What the judge asked; raises ValueError."""
+    return _BUILDER_REQUEST.validate_json(payload, strict=True)
+
+
+def builder_reply(payload: bytes) -> BuilderReply:
+    """What a builder claims, or the judge tells a candidate of it; raises ValueError with the first thing wrong."""
+    return _BUILDER_REPLY.validate_json(payload, strict=True)
 
 
 def state_regions(plan: LaunchPlan) -> tuple[Region, ...]:

@@ -24,6 +24,7 @@ from kernelsmith.plan import LaunchPlan
 from kernelsmith.sandbox.arguments import ALIGNMENT, Arguments
 from kernelsmith.sandbox.aten_table import AtenRecorder
 from kernelsmith.sandbox.autotune_hook import Tuning
+from kernelsmith.sandbox.build_hook import BuildHook
 from kernelsmith.sandbox.faults import failed
 from kernelsmith.sandbox.launch_hook import LaunchHook, Observer
 from kernelsmith.sandbox.memory import Arena
@@ -56,7 +57,7 @@ _Host = Callable[..., Any]
 def main(channel: Channel, scratch: Path) -> None:
     """Answer requests until the judge hangs up."""
     use_threads()
-    session = Session(scratch)
+    session = Session(scratch, BuildHook(channel))
     while True:
         try:
             frame = channel.receive()
@@ -72,9 +73,10 @@ def main(channel: Channel, scratch: Path) -> None:
 class Session:
     """One candidate: its module, its host function, and the last call."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, build_hook: BuildHook) -> None:
         self._file = scratch / f"{MODULE_NAME}.py"
         self._arenas = Arenas()
+        self._build_hook = build_hook
         self._hook = LaunchHook()
         self._tuning = Tuning()
         self._entry = ""
@@ -112,6 +114,8 @@ class Session:
     # ---------------------------------------------------------------- load
 
     def _load(self, load: Load, arenas: Sequence[Arena]) -> CandidateReply:
+        if load.builds:
+            self._build_hook.install()
         module = self._import(load.source)
         entry = getattr(module, load.entry, None)
         if not callable(entry):

@@ -42,6 +42,7 @@ from kernelsmith.plan import (
 from kernelsmith.sandbox.arguments import ALIGNMENT
 from kernelsmith.sandbox.messages import Order
 from kernelsmith.sandbox.tensors import storage_bytes, view_of
+from kernelsmith.triton_cpu.run.launch import Binary
 from kernelsmith.triton_cpu.watch.monitor import Memory, Segment
 
 GUARD_BYTES = 1024
@@ -100,6 +101,9 @@ class CheckedKernel(Protocol):
 
 class Device(Protocol):
     """What a launcher needs that differs by device."""
+
+    def give(self, kernel: Kernel, binary: Binary, *, checked: bool) -> None:
+        """A build that somebody else has made of the kernel; the two below take it from here on."""
 
     def compile(self, kernel: Kernel) -> BoundKernel:
         """Raises ValueError or KernelsmithError for a bad kernel, InfrastructureError for a broken machine."""

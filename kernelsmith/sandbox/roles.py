@@ -4,7 +4,8 @@ from __future__ import annotations
 
 CANDIDATE = "kernelsmith.sandbox.recorder"
 LAUNCHER = "kernelsmith.sandbox.launcher"
-PRELOAD = ("torch", "triton", CANDIDATE, LAUNCHER, "kernelsmith.devices.cpu")
+BUILDER = "kernelsmith.sandbox.builder"
+PRELOAD = ("torch", "triton", CANDIDATE, LAUNCHER, BUILDER, "kernelsmith.devices.cpu")
 """What a zygote imports, so that no child has to."""
 WARM = "kernelsmith.sandbox.warm.compile_something"
 MODULE_NAME = "candidate"

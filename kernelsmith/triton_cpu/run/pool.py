@@ -163,6 +163,16 @@ def built_library(name: str, source: str) -> Path:
     )
 
 
+def private_folder(name: str) -> Path | None:
+    """A folder of that name beside the compiled runtime, made if need be; None where nobody else is kept out."""
+    for base in _cache_folders():
+        with contextlib.suppress(OSError):
+            (base / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _is_private(base) and _is_private(base / name):
+                return base / name
+    return None
+
+
 def _cache_folders() -> Iterator[Path]:
     """Where the compiled runtime may be kept, best first."""
     if own := os.environ.get("KERNELSMITH_CACHE_DIR"):
