@@ -24,7 +24,6 @@ _PR_SET_PDEATHSIG = 1
 _SESSIONS = ("setsid", "setpgid")
 _SIGNALS = ("kill", "tkill", "tgkill")
 _QUEUED_SIGNALS = ("rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
-_ONLY_SELF = ("prlimit64", "sched_setaffinity")
 # Not: leases and notices on files of others, owners of signals that leave the sandbox, larger pipes.
 _FCNTL_COMMANDS = (
     *(0, 1, 2, 3, 4),  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL
@@ -43,7 +42,9 @@ class Needs:
     """What the filter must make up for because another layer is missing."""
 
     readonly_mounts: bool  # without: changes of metadata pretend success and do nothing, for Landlock lets them through
-    own_pids: bool  # without: no new session or process group, and death with the parent, so that nothing gets away
+    own_pids: (
+        bool  # without: no new session or group (calls pretend), and death with the parent, so that nothing gets away
+    )
     hidden_memory: bool  # without: no shared anonymous memory, which no resident size shows once it is let go of
     only_signal: int | None = None  # where signals could leave the sandbox: the only process that may be signalled
 
@@ -82,11 +83,11 @@ def _conditions(needs: Needs) -> dict[str, bytes]:
     # clone3 keeps its flags in memory, where no filter can read them; libc falls back to clone
     code = {"clone3": _ABSENT}
     code["clone"] = _load(_FIRST) + _op(_JUMP_SET, _CLONE_NAMESPACES, 0, 1) + _REFUSE + _ALLOW
-    code |= dict.fromkeys(_ONLY_SELF, _only(_FIRST, (0,)))
+    code["prlimit64"] = _only(_FIRST, (0,))
     code["fcntl"] = _only(_SECOND, _FCNTL_COMMANDS)
     code["ioctl"] = _load(_SECOND) + b"".join(_if_equal(request, _REFUSE) for request in _REFUSED_IOCTLS) + _ALLOW
     if not needs.own_pids:
-        code |= dict.fromkeys(_SESSIONS, _REFUSE)
+        code |= dict.fromkeys(_SESSIONS, _errno(0))
         code["prctl"] = _load(_FIRST) + _if_equal(_PR_SET_PDEATHSIG, _REFUSE) + _ALLOW
     if needs.only_signal is not None:
         code |= dict.fromkeys(_QUEUED_SIGNALS, _REFUSE)

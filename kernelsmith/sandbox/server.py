@@ -56,6 +56,7 @@ def _warm_up(world: World) -> None:
     if world.setup.warm:
         module, _, function = world.setup.warm.rpartition(".")
         getattr(importlib.import_module(module), function)()
+    confine.keep_warm(world)
     threads = sum(1 for _ in Path("/proc/self/task").iterdir())  # our number is another one in this /proc
     if threads != 1:
         raise RuntimeError(f"the zygote has {threads} threads after importing {', '.join(world.setup.preload)}")

@@ -46,7 +46,7 @@ mknod:133:- statfs:137:43 fstatfs:138:44 getpriority:140:141 sched_getparam:143:
 sched_get_priority_max:146:125 sched_get_priority_min:147:126 sched_rr_get_interval:148:127 mlock:149:228
 munlock:150:229 mlockall:151:230 munlockall:152:231 prctl:157:167 arch_prctl:158:- setrlimit:160:164 gettid:186:178
 readahead:187:213 getxattr:191:8 lgetxattr:192:9 fgetxattr:193:10 listxattr:194:11 llistxattr:195:12
-flistxattr:196:13 tkill:200:130 time:201:- futex:202:98 sched_setaffinity:203:122 sched_getaffinity:204:123
+flistxattr:196:13 tkill:200:130 time:201:- futex:202:98 sched_getaffinity:204:123
 epoll_create:213:- getdents64:217:61 set_tid_address:218:96 restart_syscall:219:128 fadvise64:221:223
 timer_create:222:107 timer_settime:223:110 timer_gettime:224:108 timer_getoverrun:225:109 timer_delete:226:111
 clock_gettime:228:113 clock_getres:229:114 clock_nanosleep:230:115 exit_group:231:94 epoll_wait:232:-
@@ -100,7 +100,7 @@ name_to_handle_at:303:264 open_by_handle_at:304:265 seccomp:317:277 bpf:321:280 
 io_uring_setup:425:425 io_uring_enter:426:426 io_uring_register:427:427 cachestat:451:451
 # priority over others, and where memory lies
 setpriority:141:140 sched_setparam:142:118 sched_setscheduler:144:119 ioprio_set:251:30 migrate_pages:256:238
-move_pages:279:239 sched_setattr:314:274
+move_pages:279:239 sched_setattr:314:274 sched_setaffinity:203:122
 # the machine
 syslog:103:116 vhangup:153:58 modify_ldt:154:- adjtimex:159:171 sync:162:81 acct:163:89 settimeofday:164:170
 swapon:167:224 swapoff:168:225 reboot:169:142 sethostname:170:161 setdomainname:171:162 iopl:172:- ioperm:173:-

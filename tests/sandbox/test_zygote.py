@@ -254,11 +254,12 @@ def test_a_zygote_that_cannot_warm_up_says_why() -> None:
     assert open_fds() == before
 
 
-def test_warm_runs_once_before_any_fork() -> None:
-    with Zygote(preload=("json",), warm="warm_counter.count", path=[ROLES]) as zygote:
+@pytest.mark.parametrize("mode", MODES)
+def test_warm_runs_once_before_any_fork_and_no_fork_changes_what_it_left(mode: str) -> None:
+    with light_zygote(mode, warm="warm_counter.count") as zygote:
         for _ in range(2):
             with zygote.spawn("warm_counter", limits=SMALL) as child:
-                assert child.request(b"", seconds=10).payload == b"1 folder kept"
+                assert child.request(b"", seconds=10).payload == b"1 folder kept 0"
 
 
 def test_torch_and_triton_are_there_at_once_and_threads_work() -> None:

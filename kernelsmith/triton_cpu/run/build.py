@@ -145,7 +145,10 @@ def _run(command: list[str], source: str, time_limit_s: float) -> str | None:
         try:
             _, messages = process.communicate(source, timeout=time_limit_s)
         except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):  # it is over, or a sandbox keeps all in one group
+                process.kill()
             if isinstance(error, subprocess.TimeoutExpired):
                 return f"it took longer than {time_limit_s:g} s"
             raise

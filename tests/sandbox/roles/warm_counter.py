@@ -15,7 +15,19 @@ def count():
 
 
 def main(channel, scratch):
-    """Say how often `count` ran and what it left."""
+    """Say how often `count` ran, what it left, and how many ways there are to change that."""
     channel.receive()
-    channel.send(f"{calls} {Path(os.environ['WARM_FILE']).read_text()}".encode())
+    left = Path(os.environ["WARM_FILE"])
+    kept, ways = left.read_text(), 0
+    for change in (
+        lambda: left.write_text("evil"),
+        left.unlink,
+        lambda: left.with_name("sitecustomize.py").write_text(""),
+    ):
+        try:
+            change()
+            ways += 1
+        except OSError:
+            pass
+    channel.send(f"{calls} {kept} {ways}".encode())
     channel.receive()
