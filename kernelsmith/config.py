@@ -10,16 +10,17 @@ from __future__ import annotations
 import os
 import platform
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_plus
 
 from pydantic import Field, ValidationError, field_validator
 
 from kernelsmith.errors import UsageError
+from kernelsmith.files import read_toml
 from kernelsmith.model import Frozen
 from kernelsmith.proposal import Budget, Usd
 
@@ -123,6 +124,13 @@ def _version(distribution: str, otherwise: str) -> str:
         return otherwise
 
 
+def state_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Where this user's programs keep what is neither a setting nor a cache."""
+    environ = os.environ if environ is None else environ
+    base = environ.get("XDG_STATE_HOME")
+    return Path(base or Path(environ.get("HOME", "~")).expanduser() / ".local" / "state") / "kernelsmith"
+
+
 _KEYS = tuple(Settings.model_fields)
 _USER_ONLY = ("unsafe_no_sandbox",)
 
@@ -200,10 +208,17 @@ def _files(cwd: Path, environ: Mapping[str, str]) -> list[tuple[str, dict[str, V
     return layers
 
 
+def harmless(spec: str) -> bool:
+    """Whether asking this model neither runs a program nor sends a key to an address of the spec's choice: what may be
+    done at the word of a file that came from anywhere."""
+    text = unquote_plus(spec)
+    return not text.startswith("command:") and "@https:" not in text and "key_env" not in text
+
+
 def _check_harmless(path: Path, specs: Any) -> None:
     """A folder cloned from somewhere may not run a program, nor have a key sent to an address of its choice."""
     for spec in specs if isinstance(specs, list | tuple) else ():
-        if re.match(r"command:|.*(@https:|[?&]key_env=)", str(spec)):
+        if not harmless(str(spec)):
             raise UsageError(
                 f"{path}: the model {str(spec)!r} would run a program or send a key to an address; "
                 "no file in the current folder may ask for that",
@@ -212,12 +227,11 @@ def _check_harmless(path: Path, specs: Any) -> None:
 
 
 def _read(path: Path, table: tuple[str, ...], *, trusted: bool) -> dict[str, Value]:
-    try:
-        content: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}", "mend the file or move it away") from error
+    content: Any = read_toml(path)
     for name in table:
-        content = content.get(name, {})
+        content = content.get(name, {}) if isinstance(content, dict) else None
+    if not isinstance(content, dict):
+        raise UsageError(f"{path}: {'.'.join(table)} is no table", "mend the file or move it away")
     values: dict[str, Value] = {}
     for key, value in content.items():
         name = key.replace("-", "_")

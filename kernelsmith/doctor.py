@@ -96,7 +96,7 @@ def _cpu_backend() -> Iterator[Finding]:
     program = "import triton.backends as b; print(' '.join(sorted(b.backends)))"
     try:
         said = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=PROBE_SECONDS
+            [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False, timeout=PROBE_SECONDS
         )
     except subprocess.TimeoutExpired:
         yield Finding(name="Triton backends", health=Health.FAIL, detail=f"no answer in {PROBE_SECONDS:g} s")

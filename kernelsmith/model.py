@@ -47,6 +47,8 @@ class OperatorRef(Frozen):
     """`--set NAME=VALUE`: module constants of a KernelBench file to replace."""
     max_bytes: int | None = None
     """`--max-bytes`: shrink the largest dims of a KernelBench file until its inputs fit."""
+    text: str | None = None
+    """The file's text, where it comes out of a run instead of the file: then `path` only names it."""
 
 
 class DimInfo(Frozen):

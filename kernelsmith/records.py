@@ -258,6 +258,8 @@ class RunReport(Frozen):
     """That flag was given when it began or was resumed."""
     spent: Spent
     folder: str
+    foreign: bool = False
+    """The operator came from elsewhere and was judged confined."""
 
 
 class Reports(Frozen):

@@ -56,6 +56,13 @@ class RunSpec(Frozen):
     """Of the distributions that judge, as they were when the run began."""
     unsafe_no_sandbox: bool = False
     """That flag was given when the run began or was resumed."""
+    seal: str = ""
+    """Proves to the user who made the run that its operator and models are still the same (seals.py)."""
+
+    @property
+    def foreign(self) -> bool:
+        """The operator came from elsewhere, so that judges run in quarantine."""
+        return self.operator.text is not None
 
 
 class Run(Frozen):
@@ -151,6 +158,11 @@ class Folder:
 
     def kernel(self, number: int) -> Path:
         return self.trial(number) / "kernel.py"
+
+    @property
+    def operator(self) -> Path:
+        """The operator's text, where its file came from elsewhere."""
+        return self.path / "operator.py"
 
     @property
     def winner(self) -> Path:

@@ -6,13 +6,14 @@ Called by the commands and by batch.py; the loop itself (tune.py) knows none of 
 from __future__ import annotations
 
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelsmith import prompts, targets
+from kernelsmith import files, prompts, seals, targets
 from kernelsmith.briefing import History, brief
 from kernelsmith.config import Settings, installed_versions
 from kernelsmith.errors import OperatorError, UsageError
@@ -21,9 +22,9 @@ from kernelsmith.model import Frozen, OperatorInfo, OperatorRef
 from kernelsmith.proposal import Brief, Budget, Prompt
 from kernelsmith.propose import Proposer, specs
 from kernelsmith.records import TuneRecord, TuneResult
-from kernelsmith.runs import RunSpec, RunStatus
+from kernelsmith.runs import Run, RunSpec, RunStatus
 from kernelsmith.store import Store
-from kernelsmith.tune import Tools, tune
+from kernelsmith.tune import OFFLINE, Tools, tune
 
 
 class Order(Frozen):
@@ -55,13 +56,18 @@ class Listener:
 
 
 @contextmanager
-def executor_for(device: str, settings: Settings) -> Iterator[tuple[targets.Target, Executor]]:
-    """The target that `device` names and a judge for it, stopped at the end."""
+def executor_for(device: str, settings: Settings, operator: OperatorRef) -> Iterator[tuple[targets.Target, Executor]]:
+    """The target that `device` names and a judge for it, stopped at the end; in quarantine for somebody else's
+    operator, whose text `operator` brings along."""
     from kernelsmith.execute.local import LocalExecutor
 
     target = targets.resolve(device, settings.targets)
     executor = LocalExecutor(
-        target.name, width=settings.width, unsafe_no_sandbox=settings.unsafe_no_sandbox, targets=settings.targets
+        target.name,
+        width=settings.width,
+        unsafe_no_sandbox=settings.unsafe_no_sandbox,
+        targets=settings.targets,
+        foreign=operator.text is not None,
     )
     try:
         yield target, executor
@@ -74,7 +80,10 @@ def start(order: Order, listener: Listener) -> TuneResult:
     settings = order.settings
     seed = secrets.randbits(31) if order.seed is None else order.seed
     proposers = _proposers(settings.model, settings.budget(), seed, settings)
-    with Store.open(settings.runs) as store, executor_for(settings.device, settings) as (target, executor):
+    with (
+        Store.open(settings.runs) as store,
+        executor_for(settings.device, settings, order.operator) as (target, executor),
+    ):
         spec = _spec(order, target.name, executor.describe(order.operator), seed)
         run = store.create(spec)
         return tune(run, _tools(settings, store, executor, proposers, target, listener))
@@ -86,7 +95,7 @@ def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener
         run = store.find(prefix)
         store.lock(run)
         given = {name: value for name, value in changes.limits if value is not None}
-        spec = run.spec.model_copy(
+        spec = _trusted(run, store, changes).model_copy(
             update={
                 "budget": run.spec.budget.model_copy(update=given),
                 "models": changes.models or run.spec.models,
@@ -95,13 +104,15 @@ def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener
             }
         )
         proposers = _proposers(spec.models, spec.budget, spec.seed, settings)
-        with executor_for(spec.target, settings.model_copy(update={"width": spec.width})) as (target, executor):
+        own = settings.model_copy(update={"width": spec.width})
+        with executor_for(spec.target, own, spec.operator) as (target, executor):
             if executor.describe(spec.operator).digest != spec.info.digest:
                 raise OperatorError(
                     f"has changed since run {run.id} began",
                     "its verdicts are about the old text: start a new run, or put the file back",
                     file=spec.operator.path,
                 )
+            spec = spec.model_copy(update={"seal": seals.seal(spec)})
             run = store.update(run.model_copy(update={"spec": spec, "status": RunStatus.RUNNING, "stop": None}))
             tools = _tools(settings, store, executor, proposers, target, listener)
             return tune(run, tools, resumed=True)
@@ -109,7 +120,7 @@ def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener
 
 def first_prompt(order: Order) -> Prompt:
     """What the first call of a new run would send, to the letter; no model is asked."""
-    with executor_for(order.settings.device, order.settings) as (target, executor):
+    with executor_for(order.settings.device, order.settings, order.operator) as (target, executor):
         spec = _spec(order, target.name, executor.describe(order.operator), seed=0)
         seeds = executor.seeds(order.operator)
         facts = targets.facts(target, order.settings.prompts)
@@ -118,21 +129,19 @@ def first_prompt(order: Order) -> Prompt:
 
 def read_text(path: Path, what: str) -> str:
     """The text of a file the user named; `-` is standard input."""
-    import sys
-
+    if str(path) != "-":
+        return files.read_text(path, what=what)
     try:
-        if str(path) == "-":
-            return sys.stdin.read().removeprefix("\ufeff")
-        if path.exists() and not path.is_file():
-            raise UsageError(f"{what} {path}: not a regular file", "give the path of a text file, or - for a pipe")
-        return path.read_text(encoding="utf-8-sig")  # editors may put a byte order mark first
+        text = sys.stdin.read(files.MAX_TEXT_BYTES + 1).removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise UsageError(f"{what} {path}: {reason}", "give the path of a readable text file") from error
+        raise UsageError(f"{what} on standard input: not UTF-8 text", "pipe a text file") from error
+    if len(text) > files.MAX_TEXT_BYTES:
+        raise UsageError(f"{what} on standard input: larger than {files.MAX_TEXT_BYTES:,} bytes", "give a shorter one")
+    return text
 
 
 def _spec(order: Order, target: str, info: OperatorInfo, seed: int) -> RunSpec:
-    return RunSpec(
+    spec = RunSpec(
         operator=order.operator,
         info=info,
         target=target,
@@ -145,6 +154,23 @@ def _spec(order: Order, target: str, info: OperatorInfo, seed: int) -> RunSpec:
         versions=installed_versions(),
         unsafe_no_sandbox=order.settings.unsafe_no_sandbox,
     )
+    return spec.model_copy(update={"seal": seals.seal(spec)})
+
+
+def _trusted(run: Run, store: Store, changes: Changes) -> RunSpec:
+    """What a resumed run may do at the word of its own store: all of it if this user made it here; else its operator is
+    the text that the store holds, for a judge in quarantine, and no model is asked that the user has not named."""
+    spec = run.spec
+    if seals.ours(spec):
+        return spec
+    unnamed = [model for model in spec.models if model != OFFLINE]
+    if unnamed and not changes.models:
+        raise UsageError(
+            f"run {run.id} was not made here by you, and would ask {', '.join(unnamed)}",
+            "say which model to ask: --model SPEC",
+        )
+    place = store.keep_operator(run)
+    return spec.model_copy(update={"operator": OperatorRef(path=str(place), text=spec.info.source)})
 
 
 def _proposers(models: tuple[str, ...], limits: Budget, seed: int, settings: Settings) -> tuple[Proposer, ...]:

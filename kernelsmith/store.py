@@ -27,7 +27,7 @@ from kernelsmith.errors import StoreError, UsageError
 from kernelsmith.migrations import STEPS
 from kernelsmith.model import Confinement
 from kernelsmith.proposal import Prompt, Reply, Usage
-from kernelsmith.runs import Call, CallStatus, Folder, Run, RunSpec, RunStatus, TrialRecord
+from kernelsmith.runs import Call, CallStatus, Folder, Run, RunSpec, RunStatus, TrialRecord, write
 
 FILE = "kernelsmith.db"
 BUSY_SECONDS = 30.0
@@ -151,6 +151,13 @@ class Store:
 
     def folder_of(self, run: Run) -> Folder:
         return Folder(self.folder / run.id)
+
+    def keep_operator(self, run: Run) -> Path:
+        """Put the operator's text into the run's folder, so that there is a file to name; returns that."""
+        with _guard(self.folder / run.id):
+            path = self.folder_of(run).operator
+            write(path, run.spec.info.source)
+        return path.absolute()
 
     def lock(self, run: Run) -> None:
         """Take the run for this process until close(); UsageError if another has it."""

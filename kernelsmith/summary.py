@@ -16,6 +16,8 @@ from kernelsmith.records import CallEnded, CallStarted, TrialJudged, TuneResult,
 from kernelsmith.runs import Call, Folder, Run, TrialRecord
 from kernelsmith.store import Store
 
+FOREIGN = "operator from elsewhere: judged confined"
+
 
 def speedups(timings: Iterable[Timing]) -> dict[str, float]:
     """Weighted geometric mean per baseline, over the workloads on which it was measured."""
@@ -36,7 +38,7 @@ def started_record(run: Run, store: Store, *, resumed: bool) -> TuneStarted:
         budget=run.spec.budget,
         resumed=resumed,
         unsafe_no_sandbox=run.spec.unsafe_no_sandbox,
-        notes=run.spec.info.notes,
+        notes=run.spec.info.notes + ((FOREIGN,) if run.spec.foreign else ()),
     )
 
 
@@ -130,6 +132,7 @@ def check_command(kernel: str, operator: OperatorRef, target: str, targets: Path
     words = ["kernelsmith", "check", kernel, "--op", operator.path, "--device", target]
     for name, value in operator.overrides.items():
         words += ["--set", f"{name}={value}"]
+    words += ["--foreign"] if operator.text is not None else []
     words += ["--max-bytes", str(operator.max_bytes)] if operator.max_bytes is not None else []
     words += ["--targets", str(targets)] if targets is not None else []
     return shlex.join(words)

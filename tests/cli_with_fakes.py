@@ -9,11 +9,12 @@ from kernelsmith import session, targets
 from kernelsmith.__main__ import main
 from kernelsmith.config import Settings
 from kernelsmith.execute import Executor
+from kernelsmith.model import OperatorRef
 from tests.fakes import CONFINED, UNCONFINED, FakeExecutor
 
 
 @contextmanager
-def fake_executor(device: str, settings: Settings) -> Iterator[tuple[targets.Target, Executor]]:
+def fake_executor(device: str, settings: Settings, operator: OperatorRef) -> Iterator[tuple[targets.Target, Executor]]:
     confinement = UNCONFINED if settings.unsafe_no_sandbox else CONFINED
     yield targets.resolve(device, settings.targets), FakeExecutor(delay=0.01, confinement=confinement)
 

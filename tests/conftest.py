@@ -12,6 +12,7 @@ from kernelsmith.store import Store
 @pytest.fixture(autouse=True)
 def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "KERNELSMITH_RUNS", "KERNELSMITH_MODEL", "KERNELSMITH_DEVICE"):
         monkeypatch.delenv(name, raising=False)
 

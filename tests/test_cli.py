@@ -22,6 +22,7 @@ from kernelsmith.__main__ import main
 from kernelsmith.commands.runs import Status
 from kernelsmith.model import Frozen
 from kernelsmith.store import Store
+from kernelsmith.summary import FOREIGN
 from tests.cli_with_fakes import fake_executor
 from tests.fakes import UNCONFINED, code
 
@@ -215,6 +216,22 @@ def test_one_ctrl_c_is_130_and_prints_the_resume_command(cli: Cli) -> None:
     assert "waiting up to" in err
     status = json.loads(cli("runs", "list", "--json").stdout)["runs"][0]
     assert status["status"] == "interrupted" and status["trials"] == 1, "the reply that was paid for is kept"
+
+
+def test_a_run_from_elsewhere_is_judged_confined_and_asks_nobody_unnamed(cli: Cli) -> None:
+    model = cli.replies(code("faster 1.5"), code("faster 2.0"))
+    first = parse(cli("tune", "op.py", "--model", model, "--max-trials", "1", "--json").stdout.splitlines()[-1])
+    assert isinstance(first, records.TuneResult) and first.winner
+    assert FOREIGN not in cli("report").stdout
+    cli.patch.setenv("XDG_STATE_HOME", str(cli.folder / "another user's"))
+    (cli.folder / "op.py").unlink()
+    refused = cli("tune", "--resume", first.run, "--max-trials", "2")
+    assert refused.returncode == 2 and "not made here by you" in refused.stderr and "--model" in refused.stderr
+    for given in ("--model", model), ():  # what was named once need not be named again
+        done = cli("tune", "--resume", first.run, "--max-trials", "2", *given)
+        assert done.returncode == 0 and FOREIGN in done.stderr
+    assert FOREIGN in cli("report").stdout and FOREIGN in cli("report", "--format", "md").stdout
+    assert (cli.folder / "runs" / first.run / "operator.py").read_text() == "def op(x): ...\n"
 
 
 def test_resume_keeps_what_the_run_began_with(cli: Cli) -> None:

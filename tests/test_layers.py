@@ -14,9 +14,9 @@ PACKAGE = Path(__file__).parents[1] / "kernelsmith"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "templates" not in path.parts)
 
 ORDER = (
-    *("errors", "text", "faults", "model", "proposal", "plan"),
+    *("errors", "text", "files", "faults", "model", "proposal", "plan"),
     *("resources", "config", "targets", "library", "prompts", "operators"),
-    *("records", "runs", "budget", "migrations", "rows", "store"),
+    *("records", "runs", "seals", "budget", "migrations", "rows", "store"),
     *("propose", "triton_cpu", "devices", "sandbox", "execute", "evaluate"),
     *("flights", "rotation", "briefing", "ledger", "summary", "tune", "session"),
     *("render", "live", "batch", "report", "export", "doctor", "commands", "cli", "__main__"),

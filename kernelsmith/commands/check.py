@@ -38,6 +38,7 @@ def check(
         ),
     ] = True,
     device: options.Device = None,
+    foreign: options.Foreign = False,
     overrides: options.Overrides = None,
     max_bytes: options.MaxBytes = None,
     seed: options.Seed = None,
@@ -52,7 +53,7 @@ def check(
     from kernelsmith.model import Level
 
     settings = config.load({"device": device, "unsafe_no_sandbox": unsafe_no_sandbox or None, "targets": targets})
-    ref = operator_ref(operator, overrides, max_bytes)
+    ref = operator_ref(operator, overrides, max_bytes, foreign=foreign)
     (report,) = _judge((kernel,), ref, settings, level=Level(level), seed=seed, bench=False, checked=checked)
     _show((report,), json=json, quiet=quiet)
     raise typer.Exit(0 if report.outcome == "passed" else EXIT_NO)
@@ -65,6 +66,7 @@ def bench(
         float | None, typer.Option("--fail-under", metavar="X", help="Exit 1 unless proven at least X times as fast.")
     ] = None,
     device: options.Device = None,
+    foreign: options.Foreign = False,
     overrides: options.Overrides = None,
     max_bytes: options.MaxBytes = None,
     seed: options.Seed = None,
@@ -83,7 +85,7 @@ def bench(
     from kernelsmith.model import Level
 
     settings = config.load({"device": device, "unsafe_no_sandbox": unsafe_no_sandbox or None, "targets": targets})
-    ref = operator_ref(operator, overrides, max_bytes)
+    ref = operator_ref(operator, overrides, max_bytes, foreign=foreign)
     reports = _judge(tuple(kernels), ref, settings, level=Level.QUICK, seed=seed, bench=True)
     _show(reports, json=json, quiet=quiet)
     raise typer.Exit(0 if all(_fast_enough(report, fail_under) for report in reports) else EXIT_NO)
@@ -107,7 +109,7 @@ def _judge(
     sources = {str(path): read_text(path, "kernel") for path in kernels}
     seed = secrets.randbits(31) if seed is None else seed
     reports = []
-    with executor_for(settings.device, settings) as (target, executor):
+    with executor_for(settings.device, settings, ref) as (target, executor):
         for path, source in sources.items():
             job = Job(
                 operator=ref,

@@ -35,8 +35,14 @@ def print_lines(lines: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def operator_ref(path: Path, overrides: Sequence[str] | None, max_bytes: str | None) -> OperatorRef:
-    """The operator that flags name; raises UsageError if the file is missing or a value cannot be read."""
+def operator_ref(
+    path: Path, overrides: Sequence[str] | None, max_bytes: str | None, *, foreign: bool = False
+) -> OperatorRef:
+    """The operator that flags name; raises UsageError if the file is missing or a value cannot be read.
+
+    The text of a `foreign` one comes along: its judge sees no file of the user's.
+    """
+    from kernelsmith.files import read_text
     from kernelsmith.model import OperatorRef
 
     if not path.is_file():
@@ -46,6 +52,7 @@ def operator_ref(path: Path, overrides: Sequence[str] | None, max_bytes: str | N
         path=str(path.resolve()),
         overrides=dict(_override(text) for text in overrides or ()),
         max_bytes=None if max_bytes is None else _size(max_bytes),
+        text=read_text(path, what="operator file") if foreign else None,
     )
 
 

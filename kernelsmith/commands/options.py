@@ -24,6 +24,12 @@ UnsafeNoSandbox = Annotated[
         "--unsafe-no-sandbox", help="Run kernels though this machine cannot confine them; every report says so."
     ),
 ]
+Foreign = Annotated[
+    bool,
+    typer.Option(
+        "--foreign", help="The operator file is somebody else's: confine it too. Without this it is yours, and trusted."
+    ),
+]
 Width = Annotated[int | None, typer.Option("--width", min=1, help="Trials in flight.")]
 Models = Annotated[
     list[str] | None,

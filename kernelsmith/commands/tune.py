@@ -30,6 +30,7 @@ def tune(
     goal: options.Goal = None,
     width: options.Width = None,
     seed: options.Seed = None,
+    foreign: options.Foreign = False,
     overrides: options.Overrides = None,
     max_bytes: options.MaxBytes = None,
     resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
@@ -59,7 +60,7 @@ def tune(
     flags = {"device": device, "model": model, "width": width, "unsafe_no_sandbox": unsafe_no_sandbox or None}
     settings = config.load(flags | limits | {"runs": runs, "prompts": prompts, "targets": targets})
     if resume is not None:
-        fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed}
+        fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed, "foreign": foreign}
         _refuse_with_resume(fixed | {"print_prompt": print_prompt})
         changes = session.Changes(limits=config.limits(limits), models=tuple(model or ()), width=width)
         with interruptible() as event, live.view(json=json, quiet=quiet) as view:
@@ -68,7 +69,7 @@ def tune(
     if operator is None:
         raise UsageError("no operator file given", "kernelsmith tune OP, or kernelsmith tune --resume RUN")
     order = session.Order(
-        operator=operator_ref(operator, overrides, max_bytes),
+        operator=operator_ref(operator, overrides, max_bytes, foreign=foreign),
         settings=settings,
         seed=seed,
         start=session.read_text(start, "--start") if start else "",

@@ -9,7 +9,6 @@ buffers does not pay; a 2048x4096 float32 RMSNorm took 45.8 ms eager that way an
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 import time
@@ -166,15 +165,9 @@ def serve(channel: Channel) -> None:
         channel.send(reply.model_dump_json().encode())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--fd", type=int, required=True)
-    fd = parser.parse_args().fd
+def main(fd: int) -> None:
+    """Entry of the process, started by rivals.py; `fd` is its end of the channel."""
     os.set_inheritable(fd, False)  # torch.compile starts compilers
     linux.die_with_parent()  # the judge stops this process between questions: if it is killed then, nobody else ends us
     linux.no_new_privileges()
     serve(Channel(socket.socket(fileno=fd)))
-
-
-if __name__ == "__main__":
-    main()

@@ -15,6 +15,7 @@ import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 from kernelsmith.errors import InfrastructureError, KernelsmithError
 from kernelsmith.evaluate.room import Room
@@ -101,8 +102,13 @@ def main() -> None:
     arguments = parser.parse_args()
     os.set_inheritable(arguments.fd, False)
     room = Room(arguments.target, targets=arguments.targets, unsafe_no_sandbox=arguments.unsafe_no_sandbox)
+    run(Channel(socket.socket(fileno=arguments.fd)), room, arguments.width)
+
+
+def run(channel: Channel, room: Room, width: int) -> NoReturn:
+    """Serve until the controller hangs up, then end the process."""
     try:
-        Judge(Channel(socket.socket(fileno=arguments.fd)), room, arguments.width).serve()
+        Judge(channel, room, width).serve()
     finally:
         room.close()
         sys.stdout.flush()

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from kernelsmith.errors import InfrastructureError
@@ -36,11 +37,13 @@ from kernelsmith.evaluate.questions import (
 )
 from kernelsmith.model import OperatorRef, Seed
 from kernelsmith.sandbox import pause
+from kernelsmith.sandbox.process import BOOT
 from kernelsmith.sandbox.protocol import Channel, ProtocolError
 
 BUILD_SECONDS = 300.0
 """A torch.compile of a large model takes minutes; past this the baseline counts as unavailable."""
 CLOCK_SECONDS = 120.0
+PACKAGE = str(Path(__file__).parents[1])
 _T = TypeVar("_T")
 
 
@@ -129,7 +132,7 @@ class Rivals:
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kernelsmith.evaluate.baseline", "--fd", str(theirs.fileno())],
+            [sys.executable, "-P", "-c", BOOT, str(theirs.fileno()), PACKAGE, "kernelsmith.evaluate.baseline"],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             env=os.environ | ENVIRONMENT,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import tempfile
 import threading
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from kernelsmith.evaluate.rivals import Rivals
 from kernelsmith.evaluate.session import BuilderSession
 from kernelsmith.evaluate.trivial import refuse_trivial
 from kernelsmith.evaluate.truths import Truths
-from kernelsmith.model import Confinement, OperatorRef, Seed
+from kernelsmith.model import Confinement, OperatorRef, Seed, digest
 from kernelsmith.operators.load import LoadedOperator, load
 from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.memory import ArenaPool
@@ -28,6 +29,8 @@ from kernelsmith.sandbox.tensors import torch_threads
 from kernelsmith.sandbox.zygote import Zygote
 from kernelsmith.targets import Target, resolve
 
+OPERATOR_FILE = "operator.py"
+"""What a text that came without its file is called."""
 TRIVIAL_SEED = 0
 MODEL_SEED = 42
 """Under which `Model` and `ModelNew` are constructed (KernelBench's own default)."""
@@ -54,6 +57,7 @@ class Room:
         self._unsafe = unsafe_no_sandbox
         self._lock = threading.Lock()
         self._zygote: Zygote | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._operators: dict[str, LoadedOperator] = {}
         self._rivals: dict[str, Rivals] = {}
         torch.set_num_threads(1)  # jobs share the cores with each other and with their candidates
@@ -97,7 +101,7 @@ class Room:
         key = ref.model_dump_json()
         with self._lock:
             if key not in self._operators:
-                operator = load(ref, model_seed=MODEL_SEED)
+                operator = load(self._placed(ref), model_seed=MODEL_SEED)
                 refuse_trivial(operator, TRIVIAL_SEED)
                 self._operators[key] = operator
             return self._operators[key]
@@ -106,14 +110,27 @@ class Room:
         key = ref.model_dump_json()
         with self._lock:
             if key not in self._rivals:
-                self._rivals[key] = Rivals(ref, model_seed=MODEL_SEED, threads=self.threads)
+                self._rivals[key] = Rivals(self._placed(ref), model_seed=MODEL_SEED, threads=self.threads)
             return self._rivals[key]
 
     def seeds(self, ref: OperatorRef) -> tuple[Seed, ...]:
         return self.rivals(ref).lift()
 
+    def _placed(self, ref: OperatorRef) -> OperatorRef:
+        """With a text that came along written to a file: compilers and tracebacks want one."""
+        if ref.text is None:
+            return ref
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="kernelsmith-operator-")
+        path = Path(self._folder.name) / digest(ref.text) / OPERATOR_FILE
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(ref.text, encoding="utf-8")
+        return ref.model_copy(update={"path": str(path), "text": None})
+
     def close(self) -> None:
         with self._lock:
+            if self._folder is not None:
+                self._folder.cleanup()
             for rivals in self._rivals.values():
                 rivals.close()
             if self._zygote is not None:

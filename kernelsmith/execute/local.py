@@ -7,16 +7,14 @@ never a verdict.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
-import sys
-import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from pathlib import Path
 
 from kernelsmith.errors import InfrastructureError, UsageError
+from kernelsmith.execute.start import Order, start
 from kernelsmith.execute.wire import (
     REPLIES,
     Broken,
@@ -30,21 +28,30 @@ from kernelsmith.execute.wire import (
     SeedsFound,
 )
 from kernelsmith.model import Evaluation, Job, OperatorInfo, OperatorRef, Seed
-from kernelsmith.sandbox.protocol import MAX_FRAME, Channel, ProtocolError
+from kernelsmith.sandbox.limits import Layer
+from kernelsmith.sandbox.protocol import MAX_FRAME, ProtocolError
 
-SECRET_MARKS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS")
 STOP_SECONDS = 10.0
 
 
 class LocalExecutor:
-    """Implements `Executor` for one target of this host; `targets` is the folder of the `--targets` flag."""
+    """Implements `Executor` for one target of this host.
+
+    `targets` is the folder of the `--targets` flag; with `foreign` the operator came from elsewhere, and the judge runs
+    in quarantine, of which `without` leaves layers out.
+    """
 
     def __init__(
-        self, target: str, *, width: int = 2, unsafe_no_sandbox: bool = False, targets: Path | None = None
+        self,
+        target: str,
+        *,
+        width: int = 2,
+        unsafe_no_sandbox: bool = False,
+        targets: Path | None = None,
+        foreign: bool = False,
+        without: Collection[Layer] = (),
     ) -> None:
-        self._arguments = ["--target", target, "--width", str(width)]
-        self._arguments += ["--targets", str(targets)] if targets is not None else []
-        self._arguments += ["--unsafe-no-sandbox"] if unsafe_no_sandbox else []
+        self._order = Order(target, width, unsafe_no_sandbox, targets, foreign, without)
         self._lock = threading.Lock()
         self._judge: _Judge | None = None
         self._closed = False
@@ -82,7 +89,7 @@ class LocalExecutor:
             if self._closed:
                 raise InfrastructureError("the executor is closed")
             if self._judge is None or not self._judge.alive:
-                self._judge = _Judge(self._arguments)
+                self._judge = _Judge(self._order)
             future = self._judge.submit(make)
         reply = future.result()
         if isinstance(reply, Broken):
@@ -93,20 +100,9 @@ class LocalExecutor:
 class _Judge:
     """A running judge: sends requests, and a reader thread that hands replies to those who wait."""
 
-    def __init__(self, arguments: list[str]) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._log = tempfile.TemporaryFile(prefix="kernelsmith-judge-")  # noqa: SIM115 - lives as long as the judge
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "kernelsmith.evaluate.judge", "--fd", str(theirs.fileno()), *arguments],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=self._log,
-            env=_without_secrets(),
-            start_new_session=True,
-        )
-        theirs.close()
-        self._channel = Channel(ours)
+    def __init__(self, order: Order) -> None:
+        self._started = start(order)
+        self._process, self._channel, self._log = self._started.process, self._started.channel, self._started.log
         self._waiting: dict[int, Future[JudgeReply]] = {}
         self._lock = threading.Lock()
         self._count = 0
@@ -166,6 +162,7 @@ class _Judge:
         self._channel.shutdown()  # a judge that said something unreadable still lives
         self._process.wait()
         self._channel.close()
+        self._started.clear()
 
     def _fail_all(self) -> None:
         """Every job in flight is an infrastructure failure; the caller holds the lock."""
@@ -182,12 +179,3 @@ class _Judge:
         size = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, size - limit))
         return self._log.read().decode(errors="replace").strip() or "none"
-
-
-def _without_secrets() -> dict[str, str]:
-    """The judge's environment: ours without keys, and with this package importable wherever it was started from."""
-    environment = {k: v for k, v in os.environ.items() if not any(mark in k.upper() for mark in SECRET_MARKS)}
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
-    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
-    return environment

@@ -43,6 +43,7 @@ def _report(store: Store, run: Run) -> RunReport:
         unsafe_no_sandbox=run.spec.unsafe_no_sandbox,
         spent=spent(calls, trials, run.seconds),
         folder=str(store.folder_of(run).path),
+        foreign=run.spec.foreign,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from kernelsmith.proposal import Budget
 from kernelsmith.records import Reports, RunReport
 from kernelsmith.render import duration, factor, spending, table
+from kernelsmith.summary import FOREIGN
 from kernelsmith.text import clean, line
 
 _HEAD = ("run", "operator", "target", "status", "trials", "best", "time", "spent")
@@ -27,6 +28,7 @@ def plain(reports: Reports) -> str:
     for report in reports.runs:
         ended = f"{report.status} {report.stop or ''}".rstrip()
         lines += ["", f"{report.run}: {report.operator} on {report.target}, {ended}"]
+        lines += [f"  {FOREIGN}"] if report.foreign else []
         lines += [f"  models: {line(', '.join(report.models))}", f"  outcomes: {_counts(report.outcomes)}"]
         lines += [f"  spent: {spending(report.spent, Budget())}" + _lost(report)]
         lines += [f"  confinement: {_confinement(report)}", f"  best: {_best(report)}"]
@@ -48,6 +50,7 @@ def markdown(reports: Reports) -> str:
             f"- best: {_best(report)}",
             f"- confinement: {_cell(_confinement(report))}",
         ]
+        lines += [f"- {FOREIGN}"] if report.foreign else []
         lines += [f"- spent: {_cell(spending(report.spent, Budget()))}{_lost(report)}"]
         if report.workloads:
             lines += ["", *_md_table([("workload", "ms", "speed-ups", "verdict"), *_times(report)])]

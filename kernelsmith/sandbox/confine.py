@@ -30,8 +30,8 @@ _PROC_WITHOUT_OTHERS = (
     *("/proc/modules", "/proc/filesystems", "/proc/driver", "/proc/sys/vm"),
 )
 _OWN_PROC, _NO_PROC = "own /proc", "no /proc"
-_NETWORK = linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
-_HOMES = ("HOME", "TMPDIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME")
+NETWORK = linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
+HOMES = ("HOME", "TMPDIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME")
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ def enter(setup: Setup) -> World:
     world = World(layers, paths, setup, b"", None)
     if Layer.NAMESPACES in setup.without:
         return _enter_plain(_noting(world, "namespaces: left out on request"))
-    for flags, what in ((_NETWORK, "namespaces"), (0, "namespaces without network and ipc")):
+    for flags, what in ((NETWORK, "namespaces"), (0, "namespaces without network and ipc")):
         try:
-            fresh_proc = _in_fork(functools.partial(_rehearse, world, flags)) == _OWN_PROC
+            fresh_proc = in_fork(functools.partial(_rehearse, world, flags)) == _OWN_PROC
         except OSError as error:
             world = _noting(world, f"{what}: {error}")
             continue
@@ -126,7 +126,7 @@ def confine(world: World, limits: Limits, scratch: str) -> bool:
     if world.layers.user_namespace:
         linux.unshare(linux.CLONE_NEWUSER)
     # Before the unshare, the limit would bind all candidates together; without it, it binds the whole user.
-    others = 0 if world.layers.user_namespace else _tasks_of(os.getuid())
+    others = 0 if world.layers.user_namespace else tasks_of(os.getuid())
     resource.setrlimit(resource.RLIMIT_NPROC, (limits.processes + others,) * 2)
     linux.drop_capabilities()
     linux.no_new_privileges()
@@ -153,19 +153,26 @@ def _filter(layers: Layers, paths: view.Paths, pid: int | None = None) -> bytes:
     return seccomp.program(needs)
 
 
-def _isolate(world: World, flags: int, fresh_proc: bool) -> World:
-    """Enter the namespaces; the caller goes on as process 1 of the new pid namespace, its parent only waits."""
+def enter_namespaces(base: str, paths: view.Paths, flags: int) -> bool:
+    """New user, mount and pid namespaces (`flags` for more), and the view of `paths`, mounted at `base`, as their root;
+    returns whether we were root and are no more. The next fork is process 1."""
     root = os.geteuid() == 0
     if root:  # what is bound as root stays out of reach of every user namespace below
         linux.unshare(linux.CLONE_NEWNS)
-        view.build(world.setup.base, world.paths)
-    changed = _leave_root()
+        view.build(base, paths)
+    changed = leave_root()
     uid, gid = os.getuid(), os.getgid()
     linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNS | linux.CLONE_NEWPID | flags)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         Path(f"/proc/self/{name}").write_text(text)
     if not root:
-        view.build(world.setup.base, world.paths)
+        view.build(base, paths)
+    return changed
+
+
+def _isolate(world: World, flags: int, fresh_proc: bool) -> World:
+    """Enter the namespaces; the caller goes on as process 1 of the new pid namespace, its parent only waits."""
+    changed = enter_namespaces(world.setup.base, world.paths, flags)
     if pid := os.fork():
         os.closerange(3, 1 << 20)  # the judge must see the end of its channels when the fork ends
         os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255)
@@ -178,7 +185,7 @@ def _isolate(world: World, flags: int, fresh_proc: bool) -> World:
         network_namespace=bool(flags & linux.CLONE_NEWNET),
         readonly_mounts=True,
         fresh_proc=fresh_proc,
-        uid=uid,
+        uid=os.getuid(),
         other_uid=changed,
     )
     # Only process 1 of a pid namespace of its own user namespace may come back to it after unshare(CLONE_NEWPID).
@@ -191,14 +198,14 @@ def _enter_plain(world: World) -> World:
     """Without namespaces: another user if we are root, and one place that adopts every orphan."""
     if os.geteuid() == 0:
         os.chown(world.setup.base, NOBODY, NOBODY)
-    changed = _leave_root()
+    changed = leave_root()
     linux.become_subreaper()
     Path(world.warm).mkdir(exist_ok=True)
     layers = replace(world.layers, uid=os.getuid(), other_uid=changed)
     return replace(world, layers=layers, seccomp=_filter(layers, world.paths))
 
 
-def _leave_root() -> bool:
+def leave_root() -> bool:
     """Become nobody for good if we are root: process limits do not bind root, and root's files would be its own."""
     if os.geteuid() != 0:
         return False
@@ -213,7 +220,7 @@ def _rehearse(world: World, flags: int) -> str:
     """The whole way of a candidate, in a throwaway fork: some machines let one enter namespaces and then refuse."""
     inside = _isolate(world, flags, fresh_proc=False)
     enter_next_pid_namespace(inside)
-    confined = _in_fork(lambda: _OWN_PROC if confine(inside, Limits(), view.SCRATCH) else _NO_PROC)
+    confined = in_fork(lambda: _OWN_PROC if confine(inside, Limits(), view.SCRATCH) else _NO_PROC)
     enter_next_pid_namespace(inside)
     return confined
 
@@ -225,7 +232,7 @@ def enter_next_pid_namespace(world: World) -> None:
         linux.unshare(linux.CLONE_NEWPID)
 
 
-def _in_fork(work: Callable[[], str]) -> str:
+def in_fork(work: Callable[[], str]) -> str:
     """What `work` returns in a fork of this process; raises OSError with its message where it fails or dies."""
     reader, writer = os.pipe()
     if (pid := os.fork()) == 0:
@@ -273,12 +280,12 @@ def _limit_resources(limits: Limits) -> None:
 
 def _move_home(scratch: str, limits: Limits) -> None:
     os.chdir(scratch)
-    os.environ.update(dict.fromkeys(_HOMES, scratch), USER="candidate", LOGNAME="candidate")
+    os.environ.update(dict.fromkeys(HOMES, scratch), USER="candidate", LOGNAME="candidate")
     os.environ["KERNELSMITH_THREADS"] = str(limits.threads)
     tempfile.tempdir = None
 
 
-def _tasks_of(uid: int) -> int:
+def tasks_of(uid: int) -> int:
     """Threads of all processes of a user, for the kernel counts them together."""
     tasks = 0
     for entry in Path("/proc").iterdir():
@@ -292,9 +299,9 @@ def _noting(world: World, note: str) -> World:
     return replace(world, layers=replace(world.layers, notes=(*world.layers.notes, *([note] if note else []))))
 
 
-def check_reachable(world: World) -> None:
-    """Raise OSError naming a folder of the interpreter that the zygote's user cannot read."""
-    for folder in (str(Path(os.__file__).parent), world.setup.package, *world.setup.path, sys.prefix):
+def check_reachable(*folders: str) -> None:
+    """Raise OSError naming one of these or of the interpreter's own folders that the present user cannot read."""
+    for folder in (str(Path(os.__file__).parent), *folders, sys.prefix):
         if not os.access(folder, os.R_OK | os.X_OK):
             raise OSError(
                 13, f"uid {os.getuid()} cannot read {folder}: move it out of a private home, or allow namespaces"

@@ -24,21 +24,20 @@ from kernelsmith.sandbox.confine import NOBODY, Setup
 from kernelsmith.sandbox.limits import Layers
 from kernelsmith.sandbox.protocol import Channel, PeerGoneError, ProtocolError
 
-_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 # A library that ever ran parallel code in the zygote would hang in its forks.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
 _WARM_SECONDS = 300.0
 SPAWN_SECONDS = 60.0
 _DEATH_SECONDS = 20.0
 # The package is loaded from its own folder, so that no neighbour of it enters the import path.
-_BOOT = """
+BOOT = """
 import importlib.util, sys
 home = sys.argv[2]
 spec = importlib.util.spec_from_file_location("kernelsmith", home + "/__init__.py", submodule_search_locations=[home])
 sys.modules["kernelsmith"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules["kernelsmith"])
-from kernelsmith.sandbox.server import main
-main(int(sys.argv[1]))
+importlib.import_module(sys.argv[3]).main(int(sys.argv[1]))
 """
 
 
@@ -73,10 +72,10 @@ class ZygoteProcess:
         return not self.lost and self._process is not None and self._process.poll() is None
 
     def _execute(self, python: str, given: Mapping[str, str], fd: int, package: str) -> subprocess.Popen[bytes]:
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         try:
             return subprocess.Popen(
-                [python, "-I", "-B", "-c", _BOOT, str(fd), package],
+                [python, "-I", "-B", "-c", BOOT, str(fd), package, "kernelsmith.sandbox.server"],
                 env={**environment, **_ONE_THREAD, **given},
                 cwd="/",
                 pass_fds=[fd],

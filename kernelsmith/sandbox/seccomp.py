@@ -24,6 +24,10 @@ _PR_SET_PDEATHSIG = 1
 _SESSIONS = ("setsid", "setpgid")
 _SIGNALS = ("kill", "tkill", "tgkill")
 _QUEUED_SIGNALS = ("rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
+_OF_A_JUDGE = (
+    *("mount", "umount2", "pivot_root", "mount_setattr", "unshare", "setns", "capset", "seccomp"),
+    *("memfd_create", "socketpair", "setpriority", "sched_setscheduler", "sched_setattr", "sched_setparam"),
+)
 # Not: leases and notices on files of others, owners of signals that leave the sandbox, larger pipes.
 _FCNTL_COMMANDS = (
     *(0, 1, 2, 3, 4),  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL
@@ -47,6 +51,7 @@ class Needs:
     )
     hidden_memory: bool  # without: no shared anonymous memory, which no resident size shows once it is let go of
     only_signal: int | None = None  # where signals could leave the sandbox: the only process that may be signalled
+    zygotes: bool = False  # a judge in quarantine: it starts zygotes, which confine themselves and their forks
 
 
 def available() -> bool:
@@ -61,6 +66,8 @@ def program(needs: Needs) -> bytes:
         raise OSError(errno.ENOSYS, "no seccomp filter for this machine")
     actions = dict.fromkeys((*syscalls.ALLOWED, *syscalls.METADATA), _ALLOW)
     actions |= dict.fromkeys(syscalls.REFUSED, _REFUSE)
+    if needs.zygotes:
+        actions |= dict.fromkeys(_OF_A_JUDGE, _ALLOW)
     if not needs.readonly_mounts:
         actions |= dict.fromkeys(syscalls.METADATA, _errno(0))
     actions |= _conditions(needs)

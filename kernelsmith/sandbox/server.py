@@ -38,7 +38,7 @@ def main(fd: int) -> None:
     setup = Setup.decode(control.receive().payload)
     try:
         world = confine.enter(setup)
-        confine.check_reachable(world)
+        confine.check_reachable(setup.package, *setup.path)
         _warm_up(world)
     except BaseException as error:
         control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())

@@ -1,0 +1,40 @@
+"""Entry of a judge whose operator comes from elsewhere: into quarantine first, torch and the judge after that.
+
+Invariant: nothing of the operator is read before `quarantine.enter` has returned. Started by execute/start.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+from kernelsmith.errors import KernelsmithError
+from kernelsmith.sandbox import quarantine
+from kernelsmith.sandbox.confine import HOMES
+from kernelsmith.sandbox.protocol import Channel
+
+
+def main(fd: int) -> None:
+    """Take the order from the first frame, answer it with how the confinement went, and judge."""
+    channel = Channel(socket.socket(fileno=fd), max_fds=0)
+    plan = quarantine.Plan.decode(channel.receive().payload)
+    order = json.loads(channel.receive().payload)
+    package = str(Path(__file__).parents[1])
+    try:
+        scratch = quarantine.enter(plan, package, fd)
+    except (KernelsmithError, OSError) as error:
+        hint = error.hint if isinstance(error, KernelsmithError) else ""
+        channel.send(json.dumps({"error": str(error), "hint": hint}).encode())
+        return
+    os.chdir(scratch)
+    os.environ.update(dict.fromkeys((*HOMES, "XDG_RUNTIME_DIR"), scratch))
+    tempfile.tempdir = None
+    channel.send(json.dumps({"mounted": scratch != plan.base}).encode())
+    from kernelsmith.evaluate import judge
+    from kernelsmith.evaluate.room import Room
+
+    room = Room(order["target"], targets=Path(order["targets"]), unsafe_no_sandbox=plan.unsafe)
+    judge.run(channel, room, order["width"])
