@@ -13,6 +13,7 @@ from kernelsmith.errors import KernelsmithError
 
 def main() -> None:
     """Run the command line and exit."""
+    open_missing_streams()
     from kernelsmith.cli import app
 
     try:
@@ -31,6 +32,15 @@ def main() -> None:
         _tell(f"unexpected {type(error).__name__}: {error}", "run again with --verbose and report what it prints")
         _trace(error)
         sys.exit(2)
+
+
+def open_missing_streams() -> None:
+    """Where a caller closed standard streams (`<&-`), the next files opened would take their place, and be lost when a
+    child process gets streams of its own."""
+    for number, (name, mode) in enumerate({"stdin": "r", "stdout": "w", "stderr": "w"}.items()):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number, which is the stream's own
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def _tell(message: str, hint: str) -> None:

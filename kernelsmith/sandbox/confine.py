@@ -25,6 +25,8 @@ from kernelsmith.sandbox.limits import SCRATCH_INODES, Layer, Layers, Limits
 
 NOBODY = 65534
 _OPEN_FILES = 256  # what passes through sockets counts per user, and must not use up what the judge may pass
+_PENDING_SIGNALS = 1024  # timers and queued signals, which count per user
+_STACK_BYTES = 8 << 20  # what Linux gives by default, whatever the user's shell says
 _PROC_WITHOUT_OTHERS = (
     *("/proc/self", "/proc/thread-self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/devices"),
     *("/proc/modules", "/proc/filesystems", "/proc/driver", "/proc/sys/vm"),
@@ -267,11 +269,13 @@ def _own_proc(layers: Layers) -> bool:
 def _limit_resources(limits: Limits) -> None:
     cpu_seconds = int(limits.seconds * (os.cpu_count() or 1)) + 2  # only for when the judge is stuck
     for kind, value in (
-        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CORE, 1),  # neither a file nor, as 0 would, a dump piped to the machine's crash handler
         (resource.RLIMIT_NOFILE, _OPEN_FILES),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_CPU, cpu_seconds),
         (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS),
+        (resource.RLIMIT_STACK, _STACK_BYTES),
     ):
         _, hard = resource.getrlimit(kind)
         lowest = value if hard == resource.RLIM_INFINITY else min(value, hard)

@@ -43,6 +43,7 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_THP_DISABLE = 41
 _CAPABILITY_VERSION_3 = 0x20080522
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -108,6 +109,11 @@ def die_with_parent() -> None:
 def set_dumpable() -> None:
     """Own /proc/self again after a change of user."""
     _prctl(_PR_SET_DUMPABLE, 1)
+
+
+def allow_huge_pages() -> None:
+    """Whatever a parent process decided for its children."""
+    _prctl(_PR_SET_THP_DISABLE, 0)
 
 
 def become_subreaper() -> None:

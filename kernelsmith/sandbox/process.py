@@ -45,7 +45,7 @@ class ZygoteProcess:
     """One run of the zygote's process, from exec to its end."""
 
     def __init__(self, python: str, environment: Mapping[str, str], setup: Setup) -> None:
-        self.base = tempfile.mkdtemp(prefix="kernelsmith-")
+        self.base = _private_folder()
         self.control, theirs = Channel.pair()
         self.lost = False
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
@@ -101,7 +101,7 @@ class ZygoteProcess:
 
     def make_scratch(self) -> str:
         """A folder for one child, where it cannot have a mount of its own."""
-        folder = tempfile.mkdtemp(dir=self.base)
+        folder = _private_folder(self.base)
         if os.geteuid() == 0:
             os.chown(folder, NOBODY, NOBODY, follow_symlinks=False)
         return folder
@@ -120,6 +120,13 @@ class ZygoteProcess:
                 self._process.wait()
         self._errors.close()
         usage.remove_tree(self.base)
+
+
+def _private_folder(inside: str | None = None) -> str:
+    """A new one that we can use whatever our umask is."""
+    folder = tempfile.mkdtemp(prefix="kernelsmith-", dir=inside)
+    Path(folder).chmod(0o700)
+    return folder
 
 
 class Wires:

@@ -15,6 +15,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -30,10 +31,13 @@ from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.protocol import Channel, Frame, PeerGoneError
 
 _CHANNEL_FD = 3
+_PYTHONS_OWN = {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE, signal.SIGXFSZ}
+"""Those that cannot be changed, and those that every Python ignores."""
 
 
 def main(fd: int) -> None:
     """Serve the judge at the other end of `fd` until it hangs up."""
+    _start_afresh()
     control = Channel(socket.socket(fileno=fd))
     setup = Setup.decode(control.receive().payload)
     try:
@@ -47,6 +51,23 @@ def main(fd: int) -> None:
     _Server(control, world).serve()
 
 
+def _start_afresh() -> None:
+    """Undo what a shell or service manager hands down through exec: candidates shall behave alike wherever we start."""
+    for number in signal.valid_signals() - _PYTHONS_OWN:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.umask(0o022)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    linux.allow_huge_pages()
+
+
+def _threads() -> int:
+    """How many we have, in microseconds: each is a link of this folder, besides its two own."""
+    return Path("/proc/self/task").stat().st_nlink - 2
+
+
 def _warm_up(world: World) -> None:
     """Import and compile what every child would; one thread must be left, or a fork inherits locks nobody opens."""
     os.environ.update(HOME=world.warm, TMPDIR=world.warm, TRITON_CACHE_DIR=world.warm, XDG_CACHE_HOME=world.warm)
@@ -57,8 +78,7 @@ def _warm_up(world: World) -> None:
         module, _, function = world.setup.warm.rpartition(".")
         getattr(importlib.import_module(module), function)()
     confine.keep_warm(world)
-    threads = sum(1 for _ in Path("/proc/self/task").iterdir())  # our number is another one in this /proc
-    if threads != 1:
+    if (threads := _threads()) != 1:
         raise RuntimeError(f"the zygote has {threads} threads after importing {', '.join(world.setup.preload)}")
     gc.collect()
     gc.freeze()  # collections in a child must not touch, and so copy, the zygote's pages
@@ -90,6 +110,8 @@ class _Server:
 
     def _fork(self, request: Frame) -> None:
         channel_fd, log_fd, status_fd = request.fds
+        if (threads := _threads()) != 1:
+            raise RuntimeError(f"the zygote has {threads} threads: a fork would inherit locks that nobody opens")
         confine.enter_next_pid_namespace(self._world)
         if (pid := os.fork()) == 0:
             _Child(self._world, json.loads(request.payload)).run(channel_fd, log_fd)

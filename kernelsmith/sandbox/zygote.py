@@ -27,6 +27,7 @@ from kernelsmith.sandbox.watch import Facts, Watched, Watcher
 
 _DEATH_SECONDS = 20.0
 _GRACE_SECONDS = 1.0
+_ZYGOTES_PER_SPAWN = 2
 
 
 class ChildEnded(Exception):  # noqa: N818 - an end is a fact about the candidate, not our error
@@ -155,14 +156,13 @@ class Zygote:
         Raises InfrastructureError where the zygote cannot fork (it was restarted once), SandboxError where it cannot
         be started again, and ValueError after `close`.
         """
-        try:
-            return self._spawn(role, limits, label)
-        except PeerGoneError:
-            pass  # the zygote died: the next try starts another
-        try:
-            return self._spawn(role, limits, label)
-        except PeerGoneError as error:
-            raise InfrastructureError("the zygote died twice while starting a child", str(error)) from error
+        deaths: list[str] = []
+        while len(deaths) < _ZYGOTES_PER_SPAWN:
+            try:
+                return self._spawn(role, limits, label)
+            except PeerGoneError as error:  # the next try starts another zygote
+                deaths.append(str(error))
+        raise InfrastructureError(f"{len(deaths)} zygotes died while starting a child", "; ".join(deaths))
 
     def close(self) -> None:
         """End every child and the zygote; safe to call twice."""

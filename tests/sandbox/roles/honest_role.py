@@ -3,9 +3,11 @@
 import ctypes
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 from kernelsmith.sandbox.memory import Arena
 
@@ -34,6 +36,29 @@ def facts(scratch, fds):
         "fds": sorted(int(fd) for fd in os.listdir("/proc/self/fd")),
         "modules": [name for name in ("torch", "triton") if name in sys.modules],
         "threads": len(os.listdir("/proc/self/task")),
+    }
+
+
+def inherited(scratch, fds):
+    """What a process can get from those before it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR))
+        terminal = True
+    except OSError:
+        terminal = False
+    limits = ("NOFILE", "CORE", "STACK", "SIGPENDING", "MSGQUEUE")
+    return {
+        "signals": {name: int(status[name], 16) for name in ("SigBlk", "SigIgn", "SigPnd", "ShdPnd")},
+        "umask": mask,
+        "terminal": terminal,
+        "huge pages": status["THP_enabled"].strip(),
+        "limits": {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in limits},
+        "python": [sys.flags.no_user_site, sys.flags.ignore_environment, sys.flags.safe_path],
+        "variables": [name for name in os.environ if name.startswith(("LD_", "PYTHON", "MALLOC_", "GLIBC"))],
+        "groups": os.getgroups(),
     }
 
 
@@ -94,5 +119,5 @@ def out_of_turn(scratch, fds):
 
 ACTS = {
     act.__name__: act
-    for act in (ping, facts, compile_and_load, add_one, opens, shrink, start_threads, tensors, out_of_turn)
+    for act in (ping, facts, inherited, compile_and_load, add_one, opens, shrink, start_threads, tensors, out_of_turn)
 }
