@@ -13,6 +13,7 @@ from typing import Any, Literal
 from kernelsmith.faults import Fault
 from kernelsmith.model import (
     Confinement,
+    DeviceMark,
     Evaluation,
     Frozen,
     Level,
@@ -95,6 +96,15 @@ class TrialJudged(Frozen):
     spent: Spent
 
 
+class DeviceGivenUp(Frozen):
+    """A card hung and is left alone until it answers again; the run goes on if there is another one."""
+
+    record: Literal["device"] = "device"
+    trial: int | None
+    """The trial that was judged on it; None if the card was bad before."""
+    mark: DeviceMark
+
+
 class Notice(Frozen):
     """Something a person should know that is no verdict."""
 
@@ -139,7 +149,7 @@ class TuneResult(Frozen):
     exit_code: Literal[0, 1, 2, 130]
 
 
-TuneRecord = TuneStarted | CallStarted | CallEnded | JudgingStarted | TrialJudged | Notice | TuneResult
+TuneRecord = TuneStarted | CallStarted | CallEnded | JudgingStarted | TrialJudged | DeviceGivenUp | Notice | TuneResult
 
 
 # ---------------------------------------------------------------- check and bench

@@ -16,6 +16,7 @@ from kernelsmith.records import (
     BatchResult,
     CallEnded,
     CallStarted,
+    DeviceGivenUp,
     JudgingStarted,
     KernelReport,
     Notice,
@@ -87,6 +88,8 @@ def tune_line(record: TuneRecord) -> str | None:
             return judged_line(record)
         case CallEnded() if record.status in ("failed", "lost"):
             return f"trial {record.trial}: call {record.status}: {line(record.message, 300)}"
+        case DeviceGivenUp():
+            return f"device: {line(record.mark.words, 400)}"
         case Notice():
             return f"note: {line(record.message, 400)}"
         case CallEnded() | CallStarted() | JudgingStarted() | TuneResult():

@@ -19,14 +19,14 @@ from typing import Any, TypedDict, TypeVar
 
 from kernelsmith import briefing, budget
 from kernelsmith.errors import InfrastructureError, KernelsmithError, ProviderError, StoreError
-from kernelsmith.execute import Executor
+from kernelsmith.execute import DeviceLostError, Executor
 from kernelsmith.flights import Flights
 from kernelsmith.ledger import Ledger
-from kernelsmith.model import Evaluation, Job, Level, Outcome, Seed
+from kernelsmith.model import DeviceMark, Evaluation, Job, Level, Outcome, Seed
 from kernelsmith.proposal import Brief, Candidate, Prompt, Reply, StopReason, TargetFacts
 from kernelsmith.propose import Proposer, Request
 from kernelsmith.propose.reply import NoCode, parse
-from kernelsmith.records import JudgingStarted, Notice, TrialJudged, TuneRecord, TuneResult
+from kernelsmith.records import DeviceGivenUp, JudgingStarted, Notice, TrialJudged, TuneRecord, TuneResult
 from kernelsmith.rotation import Rotation
 from kernelsmith.runs import Call, CallStatus, Run, RunSpec, RunStatus, TrialRecord
 from kernelsmith.store import Store
@@ -286,6 +286,8 @@ class _Loop:
         if isinstance(key, _Asked):
             self.replied(key, landing.value, landing.error)
         elif landing.error is not None:
+            if isinstance(landing.error, DeviceLostError):
+                self.devices(landing.error.given_up, key.number if isinstance(key, _Judging) else None)
             raise landing.error
         elif isinstance(key, _Judging):
             self.settle(key.number, key.level, _landed(landing.value, Evaluation))
@@ -328,7 +330,14 @@ class _Loop:
         self.ledger.add(TrialRecord(number=number, candidate=candidate, repairs=call.repairs))
         self.unjudged.append(number)
 
+    def devices(self, given_up: tuple[DeviceMark, ...], trial: int | None) -> None:
+        """Tell of cards that are used no more."""
+        for mark in given_up:
+            self.tools.emit(DeviceGivenUp(trial=trial, mark=mark))
+
     def settle(self, number: int, level: Level, evaluation: Evaluation, repeats: int | None = None) -> None:
+        if repeats is None:
+            self.devices(evaluation.given_up, number)
         if evaluation.outcome is not Outcome.PASSED:
             # without the seed: the file is read by agents too, and another seed nearly always shows the same
             kernel = str(self.folder.kernel(number))
@@ -385,8 +394,8 @@ def _patiently(work: Callable[[], T]) -> T:
     for attempt in range(1, INFRASTRUCTURE_TRIES + 1):
         try:
             return work()
-        except InfrastructureError:
-            if attempt == INFRASTRUCTURE_TRIES:
+        except InfrastructureError as error:
+            if isinstance(error, DeviceLostError) or attempt == INFRASTRUCTURE_TRIES:
                 raise
             time.sleep(INFRASTRUCTURE_PAUSE * attempt)
     raise AssertionError("unreachable: the last attempt returns or raises")

@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from kernelsmith.errors import InfrastructureError, ProviderError, StoreError, UsageError
-from kernelsmith.model import Level, Outcome
+from kernelsmith.execute import DeviceLostError, wire
+from kernelsmith.model import DeviceMark, Evaluation, Job, Level, Outcome
 from kernelsmith.proposal import Budget, Reply, StopReason, Usage
 from kernelsmith.propose import Request
-from kernelsmith.records import CallEnded, Notice, TrialJudged, TuneRecord, TuneResult
+from kernelsmith.records import CallEnded, DeviceGivenUp, Notice, TrialJudged, TuneRecord, TuneResult
+from kernelsmith.render import tune_line
 from kernelsmith.runs import CallStatus, Run, RunStatus, spent
 from kernelsmith.store import Store
 from kernelsmith.tune import Tools, tune
@@ -268,6 +270,40 @@ def test_infrastructure_that_stays_broken_stops_the_run_and_resume_judges_again(
     again = Bench(store, Scripted([]))
     result = again.tune(run, resumed=True)
     assert result.winner is not None and not again.proposers[0].asked
+
+
+MARK = DeviceMark(device="cuda:0", since="2026-01-02T03:04:05+00:00", why="a process does not die", boot="b", pid=7)
+
+
+def test_a_lost_device_ends_the_run_at_once_and_what_was_paid_is_judged_later(store: Store) -> None:
+    class Lost(FakeExecutor):
+        def evaluate(self, job: Job) -> Evaluation:
+            self.jobs.append(job)
+            raise wire.broken(1, DeviceLostError("no device is left", "doctor", (MARK,))).raised()
+
+    bench = Bench(store, Scripted([code("faster 1.5")]), executor=Lost())
+    run = store.create(spec(Budget(max_trials=1)))
+    with pytest.raises(DeviceLostError, match="no device is left"):
+        bench.tune(run)
+    assert len(bench.executor.jobs) == 1, "the judge has tried every card"
+    assert [(r.trial, r.mark) for r in bench.records if isinstance(r, DeviceGivenUp)] == [(1, MARK)]
+    last = bench.records[-1]
+    assert isinstance(last, TuneResult) and last.exit_code == 2 and last.next.startswith("kernelsmith tune --resume")
+    again = Bench(store, Scripted([]))
+    assert again.tune(store.find(run.id), resumed=True).winner is not None and not again.proposers[0].asked
+
+
+def test_a_card_given_up_on_the_way_is_told_and_kept_with_the_verdict(store: Store) -> None:
+    class Moving(FakeExecutor):
+        def evaluate(self, job: Job) -> Evaluation:
+            return super().evaluate(job).model_copy(update={"given_up": () if self.jobs[1:] else (MARK,)})
+
+    bench = Bench(store, Scripted([code("faster 1.5")]), executor=Moving())
+    result = bench.start()
+    assert result.winner is not None
+    told = [r for r in bench.records if isinstance(r, DeviceGivenUp)]
+    assert [(r.trial, r.mark) for r in told] == [(1, MARK)]
+    assert tune_line(told[0]) == "device: cuda:0 was given up at 2026-01-02T03:04:05+00:00: a process does not die"
 
 
 def test_interrupt_waits_for_paid_replies_then_counts_them_as_lost(store: Store) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kernelsmith.errors import InfrastructureError, KernelsmithError
-from kernelsmith.evaluate.room import Room
+from kernelsmith.evaluate.rooms import Rooms
 from kernelsmith.execute.wire import (
     REQUESTS,
     Broken,
@@ -38,9 +38,9 @@ from kernelsmith.sandbox.protocol import Channel, ProtocolError
 class Judge:
     """Reads requests, answers each on a thread of its own, writes replies one at a time."""
 
-    def __init__(self, channel: Channel, room: Room, width: int) -> None:
+    def __init__(self, channel: Channel, rooms: Rooms, width: int) -> None:
         self._channel = channel
-        self._room = room
+        self._rooms = rooms
         self._pool = ThreadPoolExecutor(width, thread_name_prefix="judge")
         self._sending = threading.Lock()
 
@@ -78,13 +78,11 @@ class Judge:
     def _work(self, request: JudgeRequest) -> JudgeReply:
         match request:
             case Describe():
-                return Described(id=request.id, info=self._room.operator(request.operator).info)
+                return Described(id=request.id, info=self._rooms.room().operator(request.operator).info)
             case FindSeeds():
-                return SeedsFound(id=request.id, seeds=self._room.seeds(request.operator))
+                return SeedsFound(id=request.id, seeds=self._rooms.room().seeds(request.operator))
             case Evaluate():
-                from kernelsmith.evaluate.evaluate import evaluate
-
-                return Evaluated(id=request.id, evaluation=evaluate(request.job, self._room))
+                return Evaluated(id=request.id, evaluation=self._rooms.evaluate(request.job))
 
 
 def _failed(request: JudgeRequest, error: BaseException) -> Broken:
@@ -101,16 +99,16 @@ def main() -> None:
     parser.add_argument("--unsafe-no-sandbox", action="store_true")
     arguments = parser.parse_args()
     os.set_inheritable(arguments.fd, False)
-    room = Room(arguments.target, targets=arguments.targets, unsafe_no_sandbox=arguments.unsafe_no_sandbox)
-    run(Channel(socket.socket(fileno=arguments.fd)), room, arguments.width)
+    rooms = Rooms(arguments.target, targets=arguments.targets, unsafe_no_sandbox=arguments.unsafe_no_sandbox)
+    run(Channel(socket.socket(fileno=arguments.fd)), rooms, arguments.width)
 
 
-def run(channel: Channel, room: Room, width: int) -> NoReturn:
+def run(channel: Channel, rooms: Rooms, width: int) -> NoReturn:
     """Serve until the controller hangs up, then end the process."""
     try:
-        Judge(channel, room, width).serve()
+        Judge(channel, rooms, width).serve()
     finally:
-        room.close()
+        rooms.close()
         sys.stdout.flush()
         os._exit(0)  # threads may still wait for candidates that are dead by now
 

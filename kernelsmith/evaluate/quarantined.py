@@ -34,7 +34,7 @@ def main(fd: int) -> None:
     tempfile.tempdir = None
     channel.send(json.dumps({"mounted": scratch != plan.base}).encode())
     from kernelsmith.evaluate import judge
-    from kernelsmith.evaluate.room import Room
+    from kernelsmith.evaluate.rooms import Rooms
 
-    room = Room(order["target"], targets=Path(order["targets"]), unsafe_no_sandbox=plan.unsafe)
-    judge.run(channel, room, order["width"])
+    rooms = Rooms(order["target"], targets=Path(order["targets"]), unsafe_no_sandbox=plan.unsafe)
+    judge.run(channel, rooms, order["width"])

@@ -1,4 +1,4 @@
-"""What a judge keeps between jobs: the zygote, the device's gate, operators, their truths and their baselines."""
+"""What a judge keeps between jobs on a card: the zygote, the gate, operators, their truths and their baselines."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ import torch
 
 from kernelsmith.devices import cards
 from kernelsmith.devices.cards import Card
+from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.baseline import ENVIRONMENT
 from kernelsmith.evaluate.bench import copy_bandwidth
 from kernelsmith.evaluate.binaries import Binaries, cache_folder
 from kernelsmith.evaluate.gate import DeviceGate
 from kernelsmith.evaluate.rivals import Rivals
-from kernelsmith.evaluate.session import BuilderSession
+from kernelsmith.evaluate.session import BuilderSession, StuckError
 from kernelsmith.evaluate.trivial import refuse_trivial
 from kernelsmith.evaluate.truths import Truths
 from kernelsmith.model import Confinement, OperatorRef, Seed, digest
 from kernelsmith.operators.load import LoadedOperator, load
-from kernelsmith.sandbox.limits import Limits
+from kernelsmith.sandbox.limits import Ending, Limits
 from kernelsmith.sandbox.memory import ArenaPool
-from kernelsmith.sandbox.roles import PRELOAD, WARM
+from kernelsmith.sandbox.roles import PRELOAD, PROBE, WARM
 from kernelsmith.sandbox.tensors import torch_threads
-from kernelsmith.sandbox.zygote import Zygote
+from kernelsmith.sandbox.zygote import ChildEnded, Zygote
 from kernelsmith.targets import Target, resolve
 
 OPERATOR_FILE = "operator.py"
 """What a text that came without its file is called."""
 TRIVIAL_SEED = 0
+PROBE_SECONDS = 30.0
+"""For a context and a tiny kernel; creating the first context of a driver takes seconds."""
 MODEL_SEED = 42
 """Under which `Model` and `ModelNew` are constructed (KernelBench's own default)."""
 
@@ -40,7 +43,7 @@ BUILD_LIMITS = Limits(seconds=180.0, memory_bytes=4 << 30)
 
 
 class Room:
-    """Shared by the judge's threads."""
+    """One card and what there is for it, shared by the judge's threads."""
 
     def __init__(
         self, target: str, *, targets: Path | None = None, unsafe_no_sandbox: bool = False, card: Card | None = None
@@ -115,6 +118,18 @@ class Room:
 
     def seeds(self, ref: OperatorRef) -> tuple[Seed, ...]:
         return self.rivals(ref).lift()
+
+    def probe(self) -> None:
+        """Have the device do a little work in a process of its own. Raises InfrastructureError where it does not, which
+        is a StuckError where that process cannot even be ended."""
+        with self.zygote.spawn(PROBE, limits=Limits(seconds=2 * PROBE_SECONDS), label="probe") as child:
+            try:
+                child.request(b"{}", seconds=PROBE_SECONDS)
+            except ChildEnded as ended:
+                if ended.exit.ending is Ending.STUCK:
+                    raise StuckError("probe", ended.exit) from None
+                last = (ended.exit.log.strip().splitlines() or [""])[-1]
+                raise InfrastructureError(f"the probe {ended.exit.describe()}: {last}") from None
 
     def _placed(self, ref: OperatorRef) -> OperatorRef:
         """With a text that came along written to a file: compilers and tracebacks want one."""

@@ -124,6 +124,14 @@ class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not 
         )
 
 
+class StuckError(InfrastructureError):
+    """A process of the job was killed and does not die, so what it holds (memory, a device) is not free."""
+
+    def __init__(self, what: str, end: Exit) -> None:
+        super().__init__(f"the {what} process {end.describe()}", "`kernelsmith doctor` shows the state of the devices")
+        self.pid = end.survivor
+
+
 class _Session:
     """A child of the zygote in one role."""
 
@@ -149,13 +157,20 @@ class _Session:
             self._child.resume()
 
     def close(self) -> None:
-        """Kill it and everything it started; its arenas are used again only where it is known to be dead."""
+        """Kill it and everything it started; its arenas are used again only where it is known to be dead.
+
+        Raises StuckError where it does not die, unless that is known."""
+        stuck: StuckError | None = None
         if self._end is None:
-            self._end = self._child.kill().ending
-        if self._end is Ending.LOST:
+            end = self._child.kill()
+            self._end = end.ending
+            stuck = StuckError(self._what, end) if end.ending is Ending.STUCK else None
+        if self._end in (Ending.LOST, Ending.STUCK):
             self.desk.drop()
         else:
             self.desk.clear()
+        if stuck is not None:
+            raise stuck
 
     def _stand_still(self) -> None:
         if self._end is None and not self._child.pause():
@@ -185,6 +200,8 @@ class _Session:
             raise self._garbled(ValueError(str(error)), stage) from None
 
     def _died(self, end: Exit, seconds: float, stage: Stage) -> Exception:
+        if end.ending is Ending.STUCK:
+            return StuckError(self._what, end)
         if end.ending is Ending.LOST:
             return InfrastructureError(f"the sandbox lost the {self._what} process ({end.describe()})")
         outcome = _OUTCOME_OF_ENDING[end.ending]

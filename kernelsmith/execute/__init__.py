@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kernelsmith.model import Evaluation, Job, OperatorInfo, OperatorRef, Seed
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.model import DeviceMark, Evaluation, Job, OperatorInfo, OperatorRef, Seed
+
+
+class DeviceLostError(InfrastructureError):
+    """No card of the target can be used: those that are here were given up. Trying again at once does not help."""
+
+    def __init__(self, message: str, hint: str = "", given_up: tuple[DeviceMark, ...] = ()) -> None:
+        super().__init__(message, hint)
+        self.given_up = given_up
 
 
 class Executor(Protocol):

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from kernelsmith.errors import InfrastructureError, KernelsmithError, OperatorError, SandboxError, UsageError
-from kernelsmith.model import Evaluation, Frozen, Job, OperatorInfo, OperatorRef, Seed
+from kernelsmith.execute import DeviceLostError
+from kernelsmith.model import DeviceMark, Evaluation, Frozen, Job, OperatorInfo, OperatorRef, Seed
 
 
 class Describe(Frozen):
@@ -57,11 +58,14 @@ class Broken(Frozen):
 
     kind: Literal["broken"] = "broken"
     id: int
-    error: Literal["operator", "usage", "sandbox", "infrastructure"]
+    error: Literal["operator", "usage", "sandbox", "device", "infrastructure"]
     message: str
     hint: str = ""
+    given_up: tuple[DeviceMark, ...] = ()
 
     def raised(self) -> KernelsmithError:
+        if self.error == "device":
+            return DeviceLostError(self.message, self.hint, self.given_up)
         kinds: dict[str, type[KernelsmithError]] = {
             "operator": OperatorError,
             "usage": UsageError,
@@ -85,4 +89,7 @@ def broken(request: int, error: KernelsmithError) -> Broken:
         return Broken(id=request, error="usage", message=error.message, hint=error.hint)
     if isinstance(error, SandboxError):
         return Broken(id=request, error="sandbox", message=error.message, hint=error.hint)
+    if isinstance(error, DeviceLostError):
+        lost = error.given_up
+        return Broken(id=request, error="device", message=error.message, hint=error.hint, given_up=lost)
     return Broken(id=request, error="infrastructure", message=error.message, hint=error.hint)

@@ -31,7 +31,8 @@ class Ending(StrEnum):
     LOG_FLOOD = "log_flood"
     DISK = "disk"
     KILLED = "killed"  # by the judge, which needed it no more
-    LOST = "lost"  # the zygote died, or the child cannot be killed: infrastructure, not the child's fault
+    LOST = "lost"  # the zygote died: infrastructure, not the child's fault
+    STUCK = "stuck"  # killed, but it does not die: it waits for the kernel or a device
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Exit:
     """The end of a child: status or signal as the kernel reported it, the tail of its output, what it used.
 
     `peak_bytes` counts as the limit does and is sampled, so a shorter peak can be missed; `seconds` is wall time since
-    `spawn`.
+    `spawn`; `survivor` is the process of a stuck child that does not die, by its number in the judge's namespace.
     """
 
     ending: Ending
@@ -71,6 +72,7 @@ class Exit:
     log: str = ""
     peak_bytes: int = 0
     seconds: float = 0.0
+    survivor: int | None = None
 
     def describe(self) -> str:
         """One line for a person, without the log."""
@@ -78,6 +80,8 @@ class Exit:
             return f"exited with status {self.status}"
         if self.ending is Ending.SIGNALLED:
             return f"died of {self.signal}"
+        if self.ending is Ending.STUCK:
+            return f"was killed, but process {self.survivor} does not die: it waits for the kernel or a device"
         return f"ended: {self.ending}"
 
 

@@ -113,6 +113,8 @@ class ZygoteProcess:
         """Hang up; the zygote and all its children end."""
         self.control.close()
         if self._process is not None:
+            if self.lost:  # it does not listen: it may have been stopped
+                self._process.kill()
             try:
                 self._process.wait(_DEATH_SECONDS)
             except subprocess.TimeoutExpired:
@@ -158,7 +160,7 @@ class Wires:
         """The child's pidfd, from the zygote."""
         try:
             frame = self.status.receive(self._deadline)
-        except PeerGoneError:
+        except (PeerGoneError, TimeoutError):
             server.lost = True
             raise
         self.status.refuse_fds()

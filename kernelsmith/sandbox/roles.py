@@ -5,6 +5,7 @@ from __future__ import annotations
 CANDIDATE = "kernelsmith.sandbox.recorder"
 LAUNCHER = "kernelsmith.sandbox.launcher"
 BUILDER = "kernelsmith.sandbox.builder"
+PROBE = "kernelsmith.sandbox.probe"
 PRELOAD = ("torch", "triton", CANDIDATE, LAUNCHER, BUILDER, "kernelsmith.devices.cpu")
 """What a zygote imports, so that no child has to."""
 WARM = "kernelsmith.sandbox.warm.compile_something"

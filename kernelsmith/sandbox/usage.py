@@ -41,6 +41,20 @@ def group_of(pid: int) -> int | None:
         return None
 
 
+def alive(pid: int) -> bool:
+    """Whether a thread of the process still runs or sleeps: one that has ended holds no file and no device."""
+    with contextlib.suppress(OSError):
+        return any(_state(task) not in "ZX" for task in Path(f"/proc/{pid}/task").iterdir())
+    return False
+
+
+def _state(task: Path) -> str:
+    """State of a thread as proc(5) spells it, X once it is gone."""
+    with contextlib.suppress(OSError):
+        return (task / "stat").read_text().rpartition(")")[2].split()[0]
+    return "X"
+
+
 def tasks(pids: list[int]) -> int:
     """Threads of these processes together."""
     count = 0

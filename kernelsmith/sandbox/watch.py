@@ -23,6 +23,7 @@ from kernelsmith.sandbox.protocol import Channel, ProtocolError
 from kernelsmith.text import clean
 
 _SAMPLE_SECONDS, _SHORTEST_SAMPLE = 0.02, 0.001  # the short one where a tree grows towards its limit
+_CLOSE_SECONDS = 5.0
 _DISK_SECONDS = 0.1  # walking a scratch folder that is not a mount of its own costs more than asking one
 _LOG_TAIL = 64 << 10
 _READ = 64 << 10
@@ -81,6 +82,10 @@ class Watched:
         """Let the whole tree run again."""
         if self.exit is None:
             pause.go_on(self._tree())
+
+    def survivor(self) -> int | None:
+        """A process of the tree that is not dead, the youngest first; None if it is only the zygote that is silent."""
+        return next((pid for pid in reversed(self._tree()) if usage.alive(pid)), None)
 
     def wait(self, seconds: float) -> Exit | None:
         """The exit, once there is one within that time."""
@@ -222,11 +227,12 @@ class Watcher:
             watched.stop(reason)
 
     def close(self) -> None:
-        """End the thread; all children must have ended."""
+        """End the thread. All children have ended, but for those that nothing ends: then it stays to see them die."""
         self._closing = True
         os.eventfd_write(self._wake, 1)
-        self._thread.join()
-        os.close(self._wake)
+        self._thread.join(_CLOSE_SECONDS)
+        if not self._thread.is_alive():
+            os.close(self._wake)
 
     def _run(self) -> None:
         next_sample = 0.0

@@ -1,8 +1,9 @@
 """The judge's handle on confined processes: start a zygote, spawn children from it, talk to them, end them.
 
 Invariant: `request` and `kill` come back in bounded time whatever the child does, and when they report an end, the
-child's whole tree, its descriptors and its files are gone. A lost zygote costs its children (`Ending.LOST`), not the
-judge: the next `spawn` starts another. Imports neither torch nor triton. Judges call it, from any thread.
+child's whole tree, its descriptors and its files are gone; a child that nothing ends is said to be stuck. A lost zygote
+costs its children (`Ending.LOST`), not the judge: the next `spawn` starts another. Imports neither torch nor triton.
+Judges call it, from any thread.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class ChildEnded(Exception):  # noqa: N818 - an end is a fact about the candidat
 class Child:
     """A confined process. One thread at a time calls `request`; `kill` may come from any. Always end with `kill`."""
 
-    def __init__(self, channel: Channel, watched: Watched, label: str) -> None:
+    def __init__(self, channel: Channel, watched: Watched, server: ZygoteProcess, label: str) -> None:
         self._channel = channel
+        self._server = server
         self._watched = watched
         self.label = label
 
@@ -59,7 +61,7 @@ class Child:
     def request(self, payload: bytes, fds: Sequence[int] = (), *, seconds: float) -> Frame:
         """Send a frame and return the child's next one.
 
-        Raises ChildEnded (the child is dead then; `exit.ending` is LOST if the sandbox failed, not the child) and
+        Raises ChildEnded (the child is dead then, unless `exit.ending` is STUCK; LOST if the sandbox failed) and
         ProtocolError where it answered with something that is no frame; it is killed for that.
         """
         deadline = time.monotonic() + seconds
@@ -84,17 +86,24 @@ class Child:
         self._watched.resume()
 
     def kill(self) -> Exit:
-        """SIGKILL the whole tree and return how it ended; the recorded end if it has ended before."""
+        """SIGKILL the whole tree and return how it ended; the recorded end if it has ended before.
+
+        Nothing else can be done for one that is STUCK; it is given up, and the kernel ends it when it can.
+        """
         return self._end(Ending.KILLED)
 
     def _end(self, reason: Ending) -> Exit:
         self._watched.stop(reason)
         ended = self._watched.wait(_DEATH_SECONDS)
         self._channel.close()
-        if ended is None:
-            note = f"process {self.pid} does not die: it waits for the kernel or a device"
-            return Exit(Ending.LOST, log=note, seconds=self.elapsed)
-        return ended
+        if ended is not None:
+            return ended
+        survivor = self._watched.survivor()
+        # A zygote that does not bury the dead is of no use, nor one that waits for them: without namespaces it does.
+        self._server.lost = survivor is None or not self._watched.facts.own_pids
+        if survivor is None:
+            return Exit(Ending.LOST, log="the zygote does not answer", seconds=self.elapsed)
+        return Exit(Ending.STUCK, seconds=self.elapsed, survivor=survivor)
 
     def __enter__(self) -> Child:
         return self
@@ -221,7 +230,7 @@ class Zygote:
             os.close(scratch_fd)
             wires.close()
             raise ValueError("the Zygote was closed meanwhile")
-        return Child(wires.channel, watched, label)
+        return Child(wires.channel, watched, server, label)
 
     def _ask(self, role: str, limits: Limits, wires: Wires) -> tuple[ZygoteProcess, str]:
         """Send the request, to a new zygote if the last one is lost; returns it and the folder made for the child."""

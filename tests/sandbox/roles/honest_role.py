@@ -87,6 +87,11 @@ def opens(scratch, fds, paths):
     return opened
 
 
+def start_sleeper(scratch, fds):
+    """A process below, by its number in here."""
+    return subprocess.Popen(["sleep", "600"]).pid
+
+
 def shrink(scratch, fds):
     try:
         os.ftruncate(fds[0], 0)
@@ -119,5 +124,8 @@ def out_of_turn(scratch, fds):
 
 ACTS = {
     act.__name__: act
-    for act in (ping, facts, inherited, compile_and_load, add_one, opens, shrink, start_threads, tensors, out_of_turn)
+    for act in (
+        *(ping, facts, inherited, compile_and_load, add_one, opens, start_sleeper),
+        *(shrink, start_threads, tensors, out_of_turn),
+    )
 }
