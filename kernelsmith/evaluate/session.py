@@ -19,7 +19,7 @@ from kernelsmith.faults import Fault
 from kernelsmith.model import Evaluation, Mismatch, Outcome, Stage, Where
 from kernelsmith.plan import MAX_KERNELS, Kernel, LaunchPlan
 from kernelsmith.sandbox import roles
-from kernelsmith.sandbox.arguments import Arguments
+from kernelsmith.sandbox.arguments import Arguments, Region
 from kernelsmith.sandbox.builds import Built, Identified, Identify, Source
 from kernelsmith.sandbox.limits import Ending, Exit, Limits
 from kernelsmith.sandbox.memory import Arena, ArenaPool
@@ -290,9 +290,11 @@ class CandidateSession(_BuildingSession):
         *,
         choices: tuple[Choice, ...] = (),
         record: bool = True,
+        elsewhere: tuple[Region | None, ...] = (),
+        launch: bool = True,
         seconds: float,
     ) -> Called:
-        request = Call(arguments=arguments, choices=choices, record=record)
+        request = Call(arguments=arguments, choices=choices, record=record, elsewhere=elsewhere, launch=launch)
         called = self._expect(
             self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.RECORD), Called, Stage.RECORD
         )

@@ -18,10 +18,12 @@ _HOOKS = 4  # packed metadata, launch metadata, enter and exit hook stand before
 
 
 class LaunchHook:
-    """`observe` sees each launch before it runs; with `run` false the kernel does not run at all."""
+    """`observe` sees each launch before it runs, `replace` says what the kernel gets for an argument, and with `run`
+    false the kernel does not run at all."""
 
     def __init__(self) -> None:
         self.observe: Observer | None = None
+        self.replace: Callable[[Any], Any] | None = None
         self.run = True
 
     def install(self) -> None:
@@ -41,6 +43,8 @@ class LaunchHook:
         def launch(x: int, y: int, z: int, stream: int, function: Any, *rest: Any) -> Any:
             if self.observe is not None:
                 self.observe(kernel, (x, y, z), stream, rest[_HOOKS:])
+            if self.replace is not None:
+                rest = (*rest[:_HOOKS], *map(self.replace, rest[_HOOKS:]))
             return launcher(x, y, z, stream, function, *rest) if self.run else None
 
         return launch

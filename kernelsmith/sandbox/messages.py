@@ -149,6 +149,23 @@ class Call(Frozen):
     arguments: Arguments
     choices: tuple[Choice, ...] = ()
     record: bool = True
+    elsewhere: tuple[Region | None, ...] = ()
+    """Per region of the arguments, where in the arena kernels find that memory if not where the host function does."""
+    launch: bool = True
+    """Whether the kernels run."""
+
+    @model_validator(mode="after")
+    def _doubled(self) -> Self:
+        """What is recorded is what happens; a double is as large as its original."""
+        if self.record and (self.elsewhere or not self.launch):
+            raise ValueError("a recorded call runs its kernels on the arguments themselves")
+        regions = self.arguments.regions
+        if self.elsewhere and len(self.elsewhere) != len(regions):
+            raise ValueError(f"{len(self.elsewhere)} doubles for {len(regions)} regions")
+        pairs = zip(regions, self.elsewhere, strict=False)
+        if any(double is not None and double.nbytes != region.nbytes for region, double in pairs):
+            raise ValueError("a double of another size than its region")
+        return self
 
 
 class Structure(Frozen):

@@ -25,6 +25,7 @@ from kernelsmith.sandbox.arguments import ALIGNMENT, Arguments
 from kernelsmith.sandbox.aten_table import AtenRecorder
 from kernelsmith.sandbox.autotune_hook import Tuning
 from kernelsmith.sandbox.build_hook import BuildHook
+from kernelsmith.sandbox.elsewhere import Elsewhere
 from kernelsmith.sandbox.faults import failed
 from kernelsmith.sandbox.launch_hook import LaunchHook, Observer
 from kernelsmith.sandbox.memory import Arena
@@ -152,10 +153,13 @@ class Session:
         bases = self._arguments(call.arguments, arenas[0])
         recording = Recording([base.untyped_storage() for base in bases], str(self._file))
         launches: list[Launched] = []
+        doubles = {i: region_bytes(arenas[0], region) for i, region in enumerate(call.elsewhere) if region is not None}
+        placed = {i: self._device.place(double) for i, double in doubles.items()}
+        elsewhere = Elsewhere([(bases[i], double) for i, double in placed.items()])
         if call.record:
             result = self._run(recording.launch, AtenRecorder(recording))
         else:
-            result = self._run(lambda kernel, grid, *_: launches.append(Launched(kernel=kernel.name, grid=grid)))
+            result = self._unrecorded(call, elsewhere, launches)
         structure, outputs = _outputs(result)
         if isinstance(outputs, Failed):
             return outputs
@@ -168,8 +172,8 @@ class Session:
             except ValueError as error:
                 return Failed(outcome=Outcome.NOT_IN_PLAN, message=f"the call is no launch plan: {reason(error)}")
             self._state = recording.state
-        written, _ = write_outputs(outputs, arenas[1])
-        for host, base in self._placed():
+        written, _ = write_outputs([elsewhere.of(tensor) for tensor in outputs], arenas[1])
+        for host, base in [*self._placed(), *((doubles[i], placed[i]) for i in doubles)]:
             host.copy_(base)
         used = self._tuning.used()
         return Called(plan=plan, launches=tuple(launches), structure=structure, outputs=written, choices=used)
@@ -193,6 +197,16 @@ class Session:
     def _placed(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """What the judge wrote and its copy on the device, where there are two."""
         return [pair for pair in zip(self._hosts, self._bases, strict=True) if pair[0] is not pair[1]]
+
+    def _unrecorded(self, call: Call, elsewhere: Elsewhere, launches: list[Launched]) -> object:
+        """With nobody watching but the launch hook."""
+        self._hook.replace = elsewhere.of if any(call.elsewhere) else None
+        self._hook.run = call.launch
+        try:
+            return self._run(lambda kernel, grid, *_: launches.append(Launched(kernel=kernel.name, grid=grid)))
+        finally:
+            self._hook.replace = None
+            self._hook.run = True
 
     def _run(self, observe: Observer, mode: AbstractContextManager[object] | None = None) -> object:
         assert self._host is not None

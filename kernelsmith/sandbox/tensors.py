@@ -112,6 +112,12 @@ def view_of(storage: torch.UntypedStorage, view: View) -> torch.Tensor:
     return empty.set_(storage, view.offset, view.shape, view.strides)
 
 
+def view_over(tensor: torch.Tensor, storage: torch.UntypedStorage) -> torch.Tensor:
+    """The same part of another storage."""
+    empty = torch.empty(0, dtype=tensor.dtype, device=storage.device)
+    return empty.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
 def python_arguments(arguments: Arguments, bases: Sequence[torch.Tensor]) -> tuple[list[object], dict[str, object]]:
     """What the host function is called with; `bases` are the regions as flat uint8 tensors."""
     storages = [base.untyped_storage() for base in bases]

@@ -1,0 +1,228 @@
+"""Host functions with two faces, and honest ones that do much of what the others do.
+
+All launch their kernels where a recorder watches, and the same kernels on the same grids where none does; what they
+return then is another matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelsmith.evaluate.evaluate import evaluate
+from kernelsmith.evaluate.room import Room
+from kernelsmith.evaluate.unwatched import movable
+from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome
+from kernelsmith.plan import (
+    ConstantBuffer,
+    Copy,
+    InputBuffer,
+    Kernel,
+    Launch,
+    LaunchPlan,
+    PointerArgument,
+    Relocation,
+    ScratchBuffer,
+    View,
+)
+
+OPERATORS = '''
+"""A scaled sum of two vectors, and the same in place."""
+import torch
+from kernelsmith import Dim, operator, tensor, workload
+
+N = Dim("N", 1, 4096)
+
+@operator(x=tensor(N), y=tensor(N), {mutates} workloads=[workload(N=1000)])
+def blend(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return {result}
+'''
+NEW = OPERATORS.format(mutates="", result="x * 0.5 + y")
+IN_PLACE = OPERATORS.format(mutates="mutates='x',", result="x.mul_(0.5).add_(y)")
+
+HEAD = """
+import torch
+import triton
+import triton.language as tl
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as recorders
+
+calls = 0
+kept = {}
+
+
+@triton.jit
+def kernel(x, y, z, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(z + offsets, tl.load(x + offsets, mask=mask) * 0.5 + tl.load(y + offsets, mask=mask), mask=mask)
+
+
+def launched(x, y, z, n):
+    kernel[(triton.cdiv(x.numel(), 256),)](x, y, z, n, BLOCK=256)
+    return z
+
+
+def honest(x, y):
+    return launched(x, y, torch.empty_like(x), x.numel())
+
+
+"""
+
+CHEATS = {
+    "decoys, and torch beside them": """
+def blend(x, y):
+    if recorders():
+        return honest(x, y)
+    launched(x, y, torch.empty_like(x), 0)
+    return x * 0.5 + y
+""",
+    "decoys, and NumPy": """
+def blend(x, y):
+    if recorders():
+        return honest(x, y)
+    launched(x, y, torch.empty_like(x), 0)
+    return torch.from_numpy(x.numpy() * 0.5 + y.numpy())
+""",
+    "torch's answer under a decoy that changes nothing": """
+def blend(x, y):
+    if recorders():
+        return honest(x, y)
+    return launched(x, y, x * 0.5 + y, 0)
+""",
+    "a decoy that shows whether kernels run": """
+def blend(x, y):
+    if recorders():
+        return honest(x, y)
+    z = launched(x, y, torch.full_like(x, float("nan")), 1)
+    return z if z[0].isnan() else x * 0.5 + y
+""",
+    "the whole kernel, and torch's answer": """
+def blend(x, y):
+    z = honest(x, y)
+    return z if recorders() else x * 0.5 + y
+""",
+    "inputs copied in the plan, torch elsewhere": """
+def blend(x, y):
+    if recorders():
+        return honest(x.clone(), y.clone())
+    launched(x, y, torch.empty_like(x), 0)
+    return x * 0.5 + y
+""",
+    "from the fourth unrecorded call on": """
+def blend(x, y):
+    global calls
+    calls += not recorders()
+    if recorders() or calls < 4:
+        return honest(x, y)
+    launched(x, y, torch.empty_like(x), 0)
+    return x * 0.5 + y
+""",
+}
+TWINS = {
+    "no face but one": "def blend(x, y):\n    return honest(x, y)\n",
+    "a look at whether it is recorded": """
+def blend(x, y):
+    z = torch.zeros_like(x) if recorders() else torch.zeros_like(x)
+    return launched(x, y, z, x.numel())
+""",
+    "a look at what the kernel wrote": """
+def blend(x, y):
+    z = honest(x, y)
+    return z if z[0].item() < float("inf") else x
+""",
+    "inputs copied in the plan": "def blend(x, y):\n    return honest(x.clone(), y.clone())\n",
+    "a pointer table": """
+@triton.jit
+def by_table(table, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(table).to(tl.pointer_type(tl.float32))
+    y = tl.load(table + 1).to(tl.pointer_type(tl.float32))
+    z = tl.load(table + 2).to(tl.pointer_type(tl.float32))
+    tl.store(z + offsets, tl.load(x + offsets, mask=mask) * 0.5 + tl.load(y + offsets, mask=mask), mask=mask)
+
+
+def blend(x, y):
+    z = torch.empty_like(x)
+    table = torch.tensor([x.data_ptr(), y.data_ptr(), z.data_ptr()])
+    by_table[(triton.cdiv(x.numel(), 256),)](table, x.numel(), BLOCK=256)
+    return z
+""",
+    "counted calls": """
+def blend(x, y):
+    global calls
+    calls += 1
+    return honest(x, y)
+""",
+}
+"""Honest host functions that do what the cheats do, but for the last step."""
+
+
+@pytest.fixture(scope="module")
+def room() -> Iterator[Room]:
+    opened = Room("cpu")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def judged(room: Room, tmp_path_factory: pytest.TempPathFactory):
+    folder: Path = tmp_path_factory.mktemp("operators")
+    for name, text in (("new", NEW), ("in_place", IN_PLACE)):
+        (folder / f"{name}.py").write_text(text)
+
+    def judge(body: str, operator: str = "new") -> Evaluation:
+        ref = OperatorRef(path=str(folder / f"{operator}.py"))
+        return evaluate(Job(operator=ref, target="cpu", source=HEAD + body, seed=5, bench=False), room)
+
+    return judge
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_second_face_is_seen(judged, name: str) -> None:
+    verdict = judged(CHEATS[name])
+    assert verdict.outcome is Outcome.NOT_IN_PLAN, f"{verdict.outcome}: {verdict.message}"
+    assert "when it is not recorded" in verdict.message
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_its_honest_twin_passes(judged, name: str) -> None:
+    verdict = judged(TWINS[name])
+    assert verdict.outcome is Outcome.PASSED, f"{verdict.outcome}: {verdict.message}"
+
+
+IN_PLACE_HONEST = "def blend(x, y):\n    return launched(x, y, x, x.numel())\n"
+IN_PLACE_CHEAT = """
+def blend(x, y):
+    if recorders():
+        return launched(x, y, x, x.numel())
+    return launched(x, y, x.mul_(0.5).add_(y), 0)
+"""
+
+
+def test_so_it_is_where_the_operator_works_in_place(judged) -> None:
+    verdict = judged(IN_PLACE_HONEST, "in_place")
+    assert verdict.outcome is Outcome.PASSED, f"{verdict.outcome}: {verdict.message}"
+    verdict = judged(IN_PLACE_CHEAT, "in_place")
+    assert verdict.outcome is Outcome.NOT_IN_PLAN, f"{verdict.outcome}: {verdict.message}"
+    assert "writes to an argument by itself" in verdict.message
+
+
+def view(buffer: int) -> View:
+    return View(buffer=buffer, dtype="float32", shape=(4,), strides=(1,))
+
+
+def test_what_may_be_moved() -> None:
+    """Of five inputs: one that only a kernel reads, one that is copied, one pointed to, one unused, one filled."""
+    inputs = tuple(InputBuffer(index=i, nbytes=16) for i in range(4))
+    table = ConstantBuffer(data="00" * 8, relocations=(Relocation(at=0, buffer=2),))
+    pointers = tuple(PointerArgument(view=view(b)) for b in (0, 1, 2, 4))
+    plan = LaunchPlan(
+        buffers=(*inputs, ScratchBuffer(nbytes=16), table),
+        kernels=(Kernel(name="k", ttir="", signature=("*fp32",) * 4),),
+        steps=(Copy(out=view(4), source=view(1)), Launch(kernel=0, grid=(1, 1, 1), arguments=pointers)),
+        outputs=(view(4),),
+    )
+    assert movable(plan) == {0}
