@@ -33,9 +33,9 @@ OPERATORS = '''
 import torch
 from kernelsmith import Dim, operator, tensor, workload
 
-N = Dim("N", 1, 4096)
+N = Dim("N", 1, 300)
 
-@operator(x=tensor(N), y=tensor(N), {mutates} workloads=[workload(N=1000)])
+@operator(x=tensor(N), y=tensor(N), {mutates} workloads=[workload(N=300)])
 def blend(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return {result}
 '''
@@ -110,25 +110,13 @@ def blend(x, y):
     launched(x, y, torch.empty_like(x), 0)
     return x * 0.5 + y
 """,
-    "from the fourth unrecorded call on": """
-def blend(x, y):
-    global calls
-    calls += not recorders()
-    if recorders() or calls < 4:
-        return honest(x, y)
-    launched(x, y, torch.empty_like(x), 0)
-    return x * 0.5 + y
-""",
 }
 TWINS = {
-    "no face but one": "def blend(x, y):\n    return honest(x, y)\n",
-    "a look at whether it is recorded": """
+    "looks at everything": """
 def blend(x, y):
-    z = torch.zeros_like(x) if recorders() else torch.zeros_like(x)
-    return launched(x, y, z, x.numel())
-""",
-    "a look at what the kernel wrote": """
-def blend(x, y):
+    global calls
+    calls += 1
+    kept[x.numel()] = recorders()
     z = honest(x, y)
     return z if z[0].item() < float("inf") else x
 """,
@@ -150,12 +138,6 @@ def blend(x, y):
     by_table[(triton.cdiv(x.numel(), 256),)](table, x.numel(), BLOCK=256)
     return z
 """,
-    "counted calls": """
-def blend(x, y):
-    global calls
-    calls += 1
-    return honest(x, y)
-""",
 }
 """Honest host functions that do what the cheats do, but for the last step."""
 
@@ -173,9 +155,10 @@ def judged(room: Room, tmp_path_factory: pytest.TempPathFactory):
     for name, text in (("new", NEW), ("in_place", IN_PLACE)):
         (folder / f"{name}.py").write_text(text)
 
-    def judge(body: str, operator: str = "new") -> Evaluation:
+    def judge(body: str, operator: str = "new", **options: object) -> Evaluation:
         ref = OperatorRef(path=str(folder / f"{operator}.py"))
-        return evaluate(Job(operator=ref, target="cpu", source=HEAD + body, seed=5, bench=False), room)
+        job = Job(operator=ref, target="cpu", source=HEAD + body, seed=5, **({"bench": False} | options))
+        return evaluate(job, room)
 
     return judge
 
@@ -191,6 +174,24 @@ def test_a_second_face_is_seen(judged, name: str) -> None:
 def test_its_honest_twin_passes(judged, name: str) -> None:
     verdict = judged(TWINS[name])
     assert verdict.outcome is Outcome.PASSED, f"{verdict.outcome}: {verdict.message}"
+
+
+LATE = """
+def blend(x, y):
+    global calls
+    calls += not recorders()
+    if recorders() or calls < 90:
+        return honest(x, y)
+    launched(x, y, torch.empty_like(x), 0)
+    return x * 0.5 + y
+"""
+
+
+def test_one_that_waits_until_its_calls_are_timed_is_seen(judged) -> None:
+    assert judged(LATE).outcome is Outcome.PASSED
+    verdict = judged(LATE, bench=True, bench_seconds=0.2, baselines=("eager",))
+    assert verdict.outcome is Outcome.NOT_IN_PLAN, f"{verdict.outcome}: {verdict.message}"
+    assert "when it is not recorded" in verdict.message
 
 
 IN_PLACE_HONEST = "def blend(x, y):\n    return launched(x, y, x, x.numel())\n"
