@@ -16,6 +16,7 @@ from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.baseline import ENVIRONMENT
 from kernelsmith.evaluate.bench import copy_bandwidth
 from kernelsmith.evaluate.binaries import Binaries, cache_folder
+from kernelsmith.evaluate.dynamic import refuse_dynamic
 from kernelsmith.evaluate.gate import DeviceGate
 from kernelsmith.evaluate.rivals import Rivals
 from kernelsmith.evaluate.session import BuilderSession, StuckError
@@ -105,6 +106,7 @@ class Room:
         with self._lock:
             if key not in self._operators:
                 operator = load(self._placed(ref), model_seed=MODEL_SEED)
+                refuse_dynamic(operator, TRIVIAL_SEED)
                 refuse_trivial(operator, TRIVIAL_SEED)
                 self._operators[key] = operator
             return self._operators[key]

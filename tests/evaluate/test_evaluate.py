@@ -212,3 +212,52 @@ def test_work_that_no_plan_shows_is_refused_by_the_clock(judge):
     verdict = judge(RIGHT + HOST.replace("    kernel[", slow), bench=True, bench_seconds=1.0, baselines=("eager",))
     assert verdict.outcome is Outcome.NOT_IN_PLAN, f"{verdict.outcome}: {verdict.message}"
     assert "a real call takes" in verdict.message
+
+
+SEGMENTS = '''
+"""Sums of segments of a vector."""
+import torch
+from kernelsmith import Dim, operator, tensor, workload
+
+N, S = Dim("N", 1, 512), Dim("S", 2, 9)
+
+@operator(x=tensor(N), ends=tensor(S, dtypes="int32", values="offsets", low=0, high=N), {declared}
+          workloads=[workload(N=500, S=5)])
+def segment_sums(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    return torch.stack([x[a:b].sum() for a, b in zip(ends[:-1].tolist(), ends[1:].tolist())])
+'''
+SEGMENTED = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x, ends, y, ROUNDS, BLOCK: tl.constexpr):
+    segment = tl.program_id(0)
+    begin, end = tl.load(ends + segment), tl.load(ends + segment + 1)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for round in range(ROUNDS):
+        at = begin + round * BLOCK + tl.arange(0, BLOCK)
+        total += tl.load(x + at, mask=at < end, other=0.0)
+    tl.store(y + segment, tl.sum(total))
+
+def segment_sums(x, ends):
+    given = ends.tolist()
+    longest = max(b - a for a, b in zip(given, given[1:]))
+    y = torch.empty(len(given) - 1)
+    kernel[(len(given) - 1,)](x, ends, y, triton.cdiv(longest, 4), BLOCK=4)
+    return y
+"""
+
+
+def test_a_plan_follows_the_contents_of_declared_arguments_only(room, tmp_path):
+    """Of segments, the host function reads how long the longest is; that is declared for the operator, or not."""
+    verdicts = []
+    for name, declared in (("declared", "plan_relevant='ends',"), ("silent", "")):
+        path: Path = tmp_path / f"{name}.py"
+        path.write_text(SEGMENTS.format(declared=declared))
+        job = Job(operator=OperatorRef(path=str(path)), target="cpu", source=SEGMENTED, seed=7, bench=False)
+        verdicts.append(evaluate(job, room))
+    assert verdicts[0].outcome is Outcome.PASSED, verdicts[0].message
+    assert verdicts[1].outcome is Outcome.NOT_IN_PLAN, verdicts[1].message
+    assert "depends on the contents of its inputs" in verdicts[1].message
