@@ -8,15 +8,19 @@ Three kinds of step are enough: `Fill` and `Copy` (a closed list of aten calls b
 clone, cat, pad, ...) and `Launch` (a Triton kernel given by its TTIR); views and allocations are only buffers and
 strides. A plan is hostile data: validators bound every number in it before a launcher sees it (`read_plan`). Two plans
 are the same if `canonical()` is the same text.
+
+Bounds are checked in `model_post_init`, once for each object: pydantic runs a validator again wherever the object
+becomes part of another one.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kernelsmith.model import Frozen, digest
 
@@ -81,8 +85,7 @@ class View(Frozen):
         last = self.offset + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
         return (last + 1) * ITEM_SIZES[self.dtype]
 
-    @model_validator(mode="after")
-    def _sane(self) -> Self:
+    def model_post_init(self, context: object) -> None:
         if self.dtype not in ITEM_SIZES:
             raise ValueError(f"dtype {self.dtype!r} cannot cross the boundary")
         if len(self.shape) != len(self.strides) or len(self.shape) > MAX_RANK:
@@ -91,7 +94,6 @@ class View(Frozen):
             raise ValueError("negative size or stride")
         if max((self.offset, self.numel, *self.shape, *self.strides)) > MAX_ELEMENTS:
             raise ValueError(f"a size, stride or offset over {MAX_ELEMENTS}")
-        return self
 
 
 class InputBuffer(Frozen):
@@ -151,11 +153,9 @@ class Fill(Frozen):
     out: View
     value: bool | int | str
 
-    @model_validator(mode="after")
-    def _number(self) -> Self:
+    def model_post_init(self, context: object) -> None:
         if isinstance(self.value, str):
             float(self.value)
-        return self
 
 
 class Copy(Frozen):
@@ -179,13 +179,11 @@ class ScalarArgument(Frozen):
     kind: Literal["scalar"] = "scalar"
     value: bool | int | str
 
-    @model_validator(mode="after")
-    def _number(self) -> Self:
+    def model_post_init(self, context: object) -> None:
         if isinstance(self.value, str):
             float(self.value)
         elif not -(2**63) <= int(self.value) < 2**64:
             raise ValueError("integer argument out of range")
-        return self
 
 
 class NullArgument(Frozen):
@@ -206,11 +204,9 @@ class Kernel(Frozen):
     """Types of the arguments that reach the device, from the AST signature (TTIR omits what Triton specialises)."""
     options: dict[str, int | bool | None] = {}
 
-    @model_validator(mode="after")
-    def _allowed(self) -> Self:
+    def model_post_init(self, context: object) -> None:
         if unknown := self.options.keys() - ALLOWED_OPTIONS:
             raise ValueError(f"launch options not allowed: {sorted(unknown)}")
-        return self
 
 
 class Launch(Frozen):
@@ -234,8 +230,7 @@ class LaunchPlan(Frozen):
     outputs: tuple[View, ...]
     """The returned tensors, in order; those that the operator mutates are input buffers and need not be returned."""
 
-    @model_validator(mode="after")
-    def _closed(self) -> Self:
+    def model_post_init(self, context: object) -> None:
         for view in self.views():
             if view.buffer >= len(self.buffers):
                 raise ValueError(f"view of buffer {view.buffer}, of which there are {len(self.buffers)}")
@@ -258,7 +253,6 @@ class LaunchPlan(Frozen):
         scratch = sum(b.nbytes for b in self.buffers if isinstance(b, ScratchBuffer))
         if scratch > MAX_SCRATCH_BYTES:
             raise ValueError(f"{scratch} bytes of scratch, more than {MAX_SCRATCH_BYTES}")
-        return self
 
     def views(self) -> list[View]:
         """Every view in the plan."""
@@ -294,6 +288,7 @@ _OUTSIDE = re.compile(rf"{_STRING}|\b(?P<open>loc\()")
 _INSIDE = re.compile(rf"{_STRING}|(?P<open>\()|(?P<close>\))")
 
 
+@functools.lru_cache(maxsize=64)
 def without_locations(ttir: str) -> str:
     """TTIR text with every `loc(...)` and `#loc` line removed; value names stay.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -121,11 +122,16 @@ class CpuDevice:
 
     def time(self, steps: Sequence[Callable[[], object]]) -> int:
         """Nanoseconds that the steps take, one after the other."""
-        self._wake()
-        begin = time.perf_counter_ns()
-        for step in steps:
-            step()
-        return time.perf_counter_ns() - begin
+        with self.timed():
+            self._wake()
+            begin = time.perf_counter_ns()
+            for step in steps:
+                step()
+            return time.perf_counter_ns() - begin
+
+    def timed(self) -> AbstractContextManager[None]:
+        """Around work whose time counts: threads stay awake between launches."""
+        return pool.awake()
 
     def _compiled(self, kernel: Kernel, *, checked: bool) -> launch.Kernel:
         fused = _fused(kernel)
@@ -140,7 +146,12 @@ class CpuDevice:
     def _wake(self) -> Callable[[], object]:
         """A launch that does nothing on every thread: a sleeping pool would cost the first step its wake-up."""
         grid: Grid = (4 * pool.get_num_threads(), 1, 1)
-        return launch.compile_ttir(_NOTHING).bind(grid, [0])
+        return idle_kernel().bind(grid, [0])
+
+
+def idle_kernel() -> launch.Kernel:
+    """A kernel that does nothing; compiled once per process and its forks."""
+    return launch.compile_ttir(_NOTHING)
 
 
 def _fused(kernel: Kernel) -> bool:

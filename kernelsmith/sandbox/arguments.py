@@ -6,9 +6,9 @@ The judge writes arguments, `recorder` turns them into what a host function is c
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kernelsmith.model import Frozen
 from kernelsmith.plan import ITEM_SIZES, View
@@ -48,10 +48,8 @@ class FloatValue(Frozen):
     kind: Literal["float"] = "float"
     text: str = Field(max_length=64)
 
-    @model_validator(mode="after")
-    def _number(self) -> Self:
+    def model_post_init(self, context: object) -> None:
         float(self.text)
-        return self
 
 
 class TextValue(Frozen):
@@ -65,11 +63,9 @@ class DtypeValue(Frozen):
     kind: Literal["dtype"] = "dtype"
     name: str
 
-    @model_validator(mode="after")
-    def _known(self) -> Self:
+    def model_post_init(self, context: object) -> None:
         if self.name not in ITEM_SIZES:
             raise ValueError(f"dtype {self.name!r} cannot cross the boundary")
-        return self
 
 
 class NoneValue(Frozen):
@@ -105,12 +101,10 @@ class Arguments(Frozen):
     positional: tuple[Value, ...] = ()
     keywords: tuple[Named, ...] = ()
 
-    @model_validator(mode="after")
-    def _inside(self) -> Self:
+    def model_post_init(self, context: object) -> None:
         for view in self.views():
             if view.buffer >= len(self.regions) or view.extent > self.regions[view.buffer].nbytes:
                 raise ValueError(f"a tensor reaches outside of region {view.buffer}")
-        return self
 
     def views(self) -> list[View]:
         """Every tensor in the arguments, in order."""

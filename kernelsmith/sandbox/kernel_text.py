@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelsmith.plan import ALLOWED_OPTIONS, Argument, Kernel, NullArgument, ScalarArgument
+from kernelsmith.plan import ALLOWED_OPTIONS, MAX_KERNELS, Argument, Kernel, NullArgument, ScalarArgument
 
 _IGNORED_OPTIONS = frozenset(
     {
@@ -39,6 +39,7 @@ class Addresses(Protocol):
     def address(self, value: int) -> Argument | None: ...
 
 
+@lru_cache(maxsize=MAX_KERNELS)
 def kernel_of(compiled: Any) -> Kernel:
     """Raises ValueError for an option that may not travel, or where TTIR and signature disagree."""
     ttir = compiled.asm.get("ttir")

@@ -34,9 +34,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, TypeAdapter, model_validator
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from kernelsmith.faults import Fault, Schedule
 from kernelsmith.model import Frozen, Outcome
@@ -65,10 +65,8 @@ class OutputTensor(Frozen):
     offset: int | None = Field(ge=0, multiple_of=ALIGNMENT)
     """None where the output arena had no room: it was made for the expected outputs, so this one is not expected."""
 
-    @model_validator(mode="after")
-    def _sane(self) -> Self:
+    def model_post_init(self, context: object) -> None:
         View(buffer=0, dtype=self.dtype, shape=self.shape, strides=self.strides)
-        return self
 
 
 UntrustedText = Annotated[str, Field(max_length=MAX_TEXT_CHARS), AfterValidator(clean)]
@@ -85,13 +83,11 @@ class Failed(Frozen):
     trace: UntrustedText = ""
     """Tail of the traceback."""
 
-    @model_validator(mode="after")
-    def _failed(self) -> Self:
+    def model_post_init(self, context: object) -> None:
         if self.outcome is Outcome.PASSED:
             raise ValueError("a failure cannot have passed")
         if not self.message.strip():
             raise ValueError("a failure says why")
-        return self
 
 
 class Broken(Frozen):

@@ -236,7 +236,7 @@ class Session:
         host, (positional, keywords) = self._host, self._last
         self._hook.run = repeat.launch
         try:
-            with torch.no_grad():
+            with torch.no_grad(), self._device.timed():
                 for _ in range(repeat.n):
                     host(*positional, **keywords)
         finally:

@@ -7,8 +7,12 @@ Invariant: nothing is launched, so that no thread starts. Named by roles.py.
 
 from __future__ import annotations
 
+import os
+
 import triton
 import triton.language as tl
+
+from kernelsmith.devices import DEFAULT, MODULE_VARIABLE
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -24,9 +28,13 @@ def compile_something() -> None:
     """Compile a kernel for the active device, and load what launches on the CPU need, checked ones too."""
     import torch
 
-    from kernelsmith.triton_cpu.run import pool
-    from kernelsmith.triton_cpu.watch import monitor
-
     _row.warmup(torch.float32, torch.float32, 100, block=128, grid=(1,))
-    pool.load()
-    monitor.load()
+    if os.environ.get(MODULE_VARIABLE, DEFAULT) == DEFAULT:
+        from kernelsmith.devices.cpu import idle_kernel
+        from kernelsmith.triton_cpu.run import pool
+        from kernelsmith.triton_cpu.watch import monitor
+
+        pool.load()
+        pool.set_spin(0.0)  # children share their cores; what is timed keeps its threads awake (`CpuDevice.timed`)
+        monitor.load()
+        idle_kernel()

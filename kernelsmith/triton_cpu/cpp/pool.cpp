@@ -56,7 +56,7 @@ static __thread uint64_t scratch_capacity;
 
 static const int kChunksPerThread = 8;
 static const long kBusySpinNs = 50 * 1000;   // then give the core away between looks
-static const long kSpinNs = 1000 * 1000;     // then sleep
+static long spin_ns = 1000 * 1000;           // then sleep
 
 __attribute__((constructor)) static void create_pool() {
     void *page = mmap(nullptr, sizeof(Pool), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -116,7 +116,7 @@ static int take_chunks(Pool *p) {
 
 static uint32_t wait_for_launch(Pool *p, uint32_t seen) {
     const long start = now_ns();
-    for (long waited = 0; waited < kSpinNs; waited = now_ns() - start) {
+    for (long waited = 0; waited < __atomic_load_n(&spin_ns, __ATOMIC_RELAXED); waited = now_ns() - start) {
         for (int i = 0; i < 64; i++) {
             uint32_t value = __atomic_load_n(&p->signal, __ATOMIC_ACQUIRE);
             if (value != seen) return value;
@@ -196,6 +196,9 @@ static bool count_programs(const Request *r, long *total) {
     if (r->grid[0] <= 0 || r->grid[1] <= 0 || r->grid[2] <= 0) return true;
     return !__builtin_mul_overflow((long)r->grid[0] * r->grid[1], (long)r->grid[2], total) && *total <= 1L << 62;
 }
+
+// How long threads spin after a launch before they sleep.
+extern "C" void kernelsmith_spin(long ns) { __atomic_store_n(&spin_ns, ns, __ATOMIC_RELAXED); }
 
 // Runs one program instance of the grid on the calling thread.
 extern "C" int kernelsmith_launch_one(const Request *r, long index) {

@@ -26,6 +26,7 @@ from kernelsmith.triton_cpu.run.cores import usable_cores
 REQUEST_HEADER = "<QQiiii"
 MAX_GRID = 2**31 - 1
 MAX_THREADS = 2**16 - 1  # counted in 16 bits by cpp/pool.cpp
+SPIN_SECONDS = 1e-3  # as cpp/pool.cpp begins
 
 _SOURCE = Path(__file__).parents[1] / "cpp" / "pool.cpp"
 _FAILURES = {
@@ -110,6 +111,21 @@ def load_one() -> Callable[[bytes, int], int]:
     function.restype = _check
     launch: Callable[[bytes, int], int] = function
     return launch
+
+
+def set_spin(seconds: float) -> None:
+    """How long the pool's threads spin after a launch, in case the next one follows at once; then they sleep."""
+    _library().kernelsmith_spin(ctypes.c_long(round(seconds * 1e9)))
+
+
+@contextlib.contextmanager
+def awake() -> Iterator[None]:
+    """Threads spin as long as they do by themselves, in a process that otherwise never lets them."""
+    set_spin(SPIN_SECONDS)
+    try:
+        yield
+    finally:
+        set_spin(0.0)
 
 
 def _check(status: int) -> int:
