@@ -172,11 +172,20 @@ def _values(position: int, expected: Expected, got: torch.Tensor) -> Finding | N
     return Finding(Outcome.WRONG_VALUES, f"{message}; {count} of {got.numel()} elements are wrong", mismatch)
 
 
+_PART = 1 << 16
+"""Elements that are compared at once: what lies between is float64, and stays in the cache."""
+
+
 def _plainly_right(expected: Expected, got: torch.Tensor) -> bool:
     """Whether every element is within its bound: the usual case, told in a quarter of the time of the whole rule."""
     if expected.bound is None:
         return torch.equal(got, expected.truth)
-    return bool(((got.to(expected.truth.dtype) - expected.truth).abs() <= expected.bound).all())
+    tensors = (got, expected.truth, expected.bound)
+    if all(t.is_contiguous() for t in tensors):
+        parts = zip(*(t.view(-1).split(_PART) for t in tensors), strict=True)
+    else:
+        parts = iter([tensors])
+    return all(bool(((part.to(truth.dtype) - truth).abs() <= bound).all()) for part, truth, bound in parts)
 
 
 def _wrong_elements(expected: Expected, got: torch.Tensor) -> torch.Tensor:

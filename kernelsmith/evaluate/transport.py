@@ -6,6 +6,7 @@ change what is being compared.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -145,7 +146,7 @@ def _output(memory: npt.NDArray[np.uint8], one: OutputTensor) -> torch.Tensor:
     dtype = getattr(torch, one.dtype)
     if one.offset is None:
         return torch.zeros((), dtype=dtype).expand(one.shape)
-    numel = int(np.prod(one.shape, dtype=object)) if one.shape else 1
+    numel = math.prod(one.shape)
     nbytes = numel * ITEM_SIZES[one.dtype]
     if one.offset + nbytes > len(memory):
         return torch.zeros((), dtype=dtype).expand(one.shape)
