@@ -150,8 +150,7 @@ class Call(Frozen):
     launch: bool = True
     """Whether the kernels run."""
 
-    @model_validator(mode="after")
-    def _doubled(self) -> Self:
+    def model_post_init(self, context: object) -> None:
         """What is recorded is what happens; a double is as large as its original."""
         if self.record and (self.elsewhere or not self.launch):
             raise ValueError("a recorded call runs its kernels on the arguments themselves")
@@ -161,7 +160,6 @@ class Call(Frozen):
         pairs = zip(regions, self.elsewhere, strict=False)
         if any(double is not None and double.nbytes != region.nbytes for region, double in pairs):
             raise ValueError("a double of another size than its region")
-        return self
 
 
 class Structure(Frozen):
