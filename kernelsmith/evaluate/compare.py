@@ -182,7 +182,7 @@ def _plainly_right(expected: Expected, got: torch.Tensor) -> bool:
         return torch.equal(got, expected.truth)
     whole = (got, expected.truth, expected.bound)
     contiguous = all(t.is_contiguous() for t in whole)
-    parts = zip(*(t.view(-1).split(_PART) if contiguous else [t] for t in whole), strict=True)
+    parts = zip(*(torch.split(t.view(-1), _PART) if contiguous else [t] for t in whole), strict=True)
     return all(bool(((part.to(truth.dtype) - truth).abs() <= bound).all()) for part, truth, bound in parts)
 
 
