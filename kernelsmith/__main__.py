@@ -55,7 +55,9 @@ def _trace(error: Exception) -> None:
     if tracebacks_wanted(sys.argv):
         import traceback
 
-        traceback.print_exception(error)
+        from kernelsmith.text import clean
+
+        sys.stderr.write(clean("".join(traceback.format_exception(error))))
 
 
 if __name__ == "__main__":

@@ -8,14 +8,13 @@
     op = "softmax.py"
     min-speedup = 1.1
 
-Invariant: every item ends as one BatchItem, whatever happened to it. Paths are relative to the suite's file. Called by
-the `batch` command.
+Invariant: every item ends as one BatchItem, whatever happened to it. Paths are relative to the suite's file, which is
+trusted like a script: it names operator files and models, and those may be programs. Called by the `batch` command.
 """
 
 from __future__ import annotations
 
 import threading
-import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from pydantic import Field, ValidationError
 
 from kernelsmith.config import Settings
 from kernelsmith.errors import KernelsmithError, UsageError
+from kernelsmith.files import read_toml
 from kernelsmith.flights import Flights
 from kernelsmith.model import Frozen, OperatorRef, Scalar
 from kernelsmith.proposal import Spent, Usage
@@ -62,10 +62,7 @@ _PATHS = ("op", "start", "hint")
 
 def read_suite(path: Path, settings: Settings) -> Suite:
     """Read and check the whole suite before anything runs. `settings` is what items and defaults do not say."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}", "give the path of a suite in TOML") from error
+    content = read_toml(path)
     _known(path, "the suite", content, ("defaults", "item"))
     defaults, items = content.get("defaults", {}), content.get("item", [])
     if not isinstance(defaults, dict) or not isinstance(items, list) or not items:

@@ -22,7 +22,7 @@ from pydantic import Field, ValidationError, field_validator
 from kernelsmith.errors import UsageError
 from kernelsmith.files import read_toml
 from kernelsmith.model import Frozen
-from kernelsmith.proposal import Budget, Usd
+from kernelsmith.proposal import MOST_USD, Budget, Usd
 
 PREFIX = "KERNELSMITH_"
 DEFAULT_SECONDS = 600.0
@@ -62,7 +62,7 @@ class Settings(Frozen):
     """Folder of the store."""
     max_trials: int | None = Field(default=None, gt=0)
     max_tokens: int | None = Field(default=None, gt=0)
-    max_usd: Usd | None = Field(default=None, gt=0)
+    max_usd: Usd | None = Field(default=None, gt=0, le=MOST_USD)
     max_time: float | None = Field(default=None, gt=0)
     """Seconds."""
     goal: float | None = Field(default=None, gt=0)

@@ -16,7 +16,7 @@ from kernelsmith.model import Level
 from kernelsmith.proposal import Budget, Spent
 from kernelsmith.records import CallEnded, CallStarted, JudgingStarted, TrialJudged, TuneRecord, TuneResult, TuneStarted
 from kernelsmith.render import error_console, factor, result_lines, spending, tune_line
-from kernelsmith.text import line
+from kernelsmith.text import clean, line
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -62,10 +62,10 @@ class PlainView(_Still):
 
     def __call__(self, record: TuneRecord) -> None:
         if isinstance(record, TuneResult):
-            sys.stdout.write("\n".join(result_lines(record)) + "\n")
+            sys.stdout.write(clean("\n".join(result_lines(record)) + "\n"))
             sys.stdout.flush()
         elif not self._quiet and (text := tune_line(record)):
-            sys.stderr.write(text + "\n")
+            sys.stderr.write(clean(text) + "\n")
             sys.stderr.flush()
 
 
@@ -113,7 +113,8 @@ class RichView:
     def _note(self, record: TuneRecord) -> None:
         match record:
             case TuneStarted():
-                self._title, self._budget = f"{record.run}: {record.operator} on {record.target}", record.budget
+                title = f"{record.run}: {record.operator} on {record.target}"
+                self._title, self._budget = line(title), record.budget
             case CallStarted():
                 doing = f"mending trial {record.repairs}" if record.repairs else "asking"
                 self._workers[record.trial] = (f"{doing} {line(record.model, 40)}", time.monotonic())

@@ -15,7 +15,7 @@ from kernelsmith import library, resources
 from kernelsmith.errors import UsageError
 from kernelsmith.model import ArgumentInfo, Evaluation, OperatorInfo, Outcome, Scalar, Timing, WorkloadChoice
 from kernelsmith.proposal import Brief, Prompt, TargetFacts, Trial
-from kernelsmith.text import fence, line
+from kernelsmith.text import code, fence, line
 
 MAX_SOURCE_CHARS = 12_000
 """Of one kernel in a prompt; a longer one is cut."""
@@ -66,12 +66,12 @@ def _system(page: _Page, brief: Brief) -> str:
     examples = "".join(page.fill("parts/example", source=fence(seed.source, "python")) for seed in brief.examples)
     return page.fill(
         "system",
-        entry=page.fill(entry, name=operator.name, signature=operator.signature).strip(),
+        entry=page.fill(entry, name=line(operator.name), signature=code(operator.signature, MAX_CELL_CHARS)).strip(),
         reference=fence(operator.source, "python"),
-        signature=operator.signature,
+        signature=code(operator.signature, MAX_CELL_CHARS),
         arguments=_arguments(page, operator.arguments),
         space=_space(page, operator),
-        workloads="\n".join(f"- {w.label} ({w.weight:g})" for w in operator.workloads),
+        workloads="\n".join(f"- {line(w.label, MAX_CELL_CHARS)} ({w.weight:g})" for w in operator.workloads),
         target=_target(page, brief.target),
         examples=examples or page.examples(operator),
         hint=page.fill("parts/hint", hint=brief.hint.strip()) if brief.hint.strip() else "",
@@ -189,7 +189,7 @@ def _timing(timing: Timing) -> tuple[str, ...]:
 
 def _choices(page: _Page, choices: tuple[WorkloadChoice, ...]) -> str:
     rows = [
-        f"- {c.workload.label}: {_list(line(f'{k.kernel} {k.text}', MAX_CELL_CHARS) for k in c.configs)}"
+        f"- {line(c.workload.label)}: {_list(code(f'{k.kernel} {k.text}', MAX_CELL_CHARS) for k in c.configs)}"
         for c in choices
         if c.configs
     ]
@@ -228,7 +228,7 @@ def _interval(bounds: tuple[float, float]) -> str:
 
 
 def _list(items: Iterable[str]) -> str:
-    return ", ".join(items)
+    return ", ".join(line(item, MAX_CELL_CHARS) for item in items)
 
 
 def _table(rows: Iterable[tuple[str, ...]]) -> str:

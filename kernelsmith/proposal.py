@@ -17,6 +17,10 @@ Usd = Annotated[Decimal, PlainSerializer(float, return_type=float, when_used="js
 """US dollars: exact inside, a plain number in JSON."""
 
 
+MOST_USD = Decimal(10**12)
+"""A bound on what is read: a decimal such as 1e999999999 is written out in as many digits."""
+
+
 class Usage(Frozen):
     """What one call of a model cost."""
 
@@ -26,7 +30,7 @@ class Usage(Frozen):
     cache_write_tokens: int = Field(default=0, ge=0)
     """Part of input_tokens that was written to a cache."""
     output_tokens: int = Field(default=0, ge=0)
-    usd: Usd = Decimal(0)
+    usd: Usd = Field(default=Decimal(0), ge=0, le=MOST_USD)
     seconds: float = Field(default=0.0, ge=0)
 
     @property
@@ -74,7 +78,7 @@ class Budget(Frozen):
 
     max_trials: int | None = Field(default=None, gt=0)
     max_tokens: int | None = Field(default=None, gt=0)
-    max_usd: Usd | None = Field(default=None, gt=0)
+    max_usd: Usd | None = Field(default=None, gt=0, le=MOST_USD)
     max_seconds: float | None = Field(default=None, gt=0)
     goal: float | None = Field(default=None, gt=0)
     """Stop once the best score's lower bound reaches this speed-up."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from kernelsmith import files
 from kernelsmith.errors import UsageError
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -54,10 +55,10 @@ def read(kind: Kind, name: str, flag: Path | None = None) -> str:
 def read_file(path: Path) -> str:
     """A text file's content; errors name it."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return files.read_text(path)
+    except UsageError as error:
         raise UsageError(
-            f"cannot read {path}: {error}", "mend the file, or remove it to use what is shipped"
+            f"cannot read {error.message}", "mend the file, or remove it to use what is shipped"
         ) from error
 
 

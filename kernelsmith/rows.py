@@ -24,7 +24,7 @@ Row = Mapping[str, Any]
 def _readable(what: str) -> Iterator[None]:
     try:
         yield
-    except (ValidationError, ValueError) as error:
+    except (ValidationError, ValueError, TypeError, LookupError, RecursionError) as error:
         raise StoreError(
             f"{what}: the stored record cannot be read: {error}", "it was changed by hand, or by another kernelsmith"
         ) from error

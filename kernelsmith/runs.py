@@ -14,6 +14,9 @@ from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 
+from pydantic import Field
+
+from kernelsmith.errors import StoreError
 from kernelsmith.model import Confinement, Evaluation, Frozen, Level, OperatorInfo, OperatorRef
 from kernelsmith.proposal import Budget, Candidate, Prompt, Spent, StopReason, Trial, Usage
 
@@ -66,7 +69,8 @@ class RunSpec(Frozen):
 
 
 class Run(Frozen):
-    id: str
+    id: str = Field(pattern=r"^\w[\w-]*$", max_length=100)
+    """Also the name of its folder, so it can be no path."""
     created: str
     """UTC, ISO 8601."""
     version: str
@@ -77,7 +81,7 @@ class Run(Frozen):
     message: str = ""
     winner: int | None = None
     """Number of the winning trial."""
-    seconds: float = 0.0
+    seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Wall seconds over all sessions."""
     confinement: Confinement | None = None
     """What held for all its candidates; None while none has run."""
@@ -169,35 +173,52 @@ class Folder:
         return self.path / "winner.py"
 
     def describe(self, run: Run) -> None:
-        shown = run.model_dump_json(indent=2, exclude={"spec": {"seed": True, "info": {"source"}}})
-        write(self.path / "run.json", shown + "\n")
+        shown = run.model_dump_json(
+            indent=2, exclude={"spec": {"seed": True, "operator": {"text"}, "info": {"source"}}}
+        )
+        self._write(self.path / "run.json", shown + "\n")
 
     def prompt(self, number: int, prompt: Prompt) -> None:
         text = f"<!-- system -->\n{prompt.system}\n\n<!-- user -->\n{prompt.user}\n"
         target = self.path / "prompts" / f"{prompt.id}.md"
         if not target.exists():
-            write(target, text)
-        write(self.trial(number) / "prompt.txt", f"prompts/{prompt.id}.md\n")
+            self._write(target, text)
+        self._write(self.trial(number) / "prompt.txt", f"prompts/{prompt.id}.md\n")
 
     def reply(self, number: int, text: str, usage: str) -> None:
         """`usage`: the Usage record as exact JSON, where `replay:` looks for it."""
-        write(self.trial(number) / "reply.md", text)
-        write(self.trial(number) / "usage.json", usage + "\n")
+        self._write(self.trial(number) / "reply.md", text)
+        self._write(self.trial(number) / "usage.json", usage + "\n")
 
     def candidate(self, record: TrialRecord) -> None:
         if record.candidate.source:
-            write(self.kernel(record.number), record.candidate.source)
+            self._write(self.kernel(record.number), record.candidate.source)
 
     def evaluation(self, number: int, evaluation: Evaluation) -> None:
-        write(self.trial(number) / "evaluation.json", evaluation.model_dump_json(indent=2) + "\n")
+        self._write(self.trial(number) / "evaluation.json", evaluation.model_dump_json(indent=2) + "\n")
 
+    def keep_operator(self, text: str) -> Path:
+        self._write(self.operator, text)
+        return self.operator
 
-def write(path: Path, text: str) -> None:
-    """Whole or not at all: a reader never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_text(text, encoding="utf-8", errors="replace")
-        part.replace(path)
-    finally:
+    def keep_winner(self, source: str) -> None:
+        self._write(self.winner, source)
+
+    def own(self, path: Path) -> Path:
+        """`path`, if no link leads out of this folder on the way to it: the folder may be somebody else's work."""
+        home = self.path.parent.resolve() / self.path.name
+        if path.parent.resolve() != home / path.parent.relative_to(self.path):
+            raise StoreError(f"{path.parent}: a link leads out of the run's folder", "remove the link")
+        return path
+
+    def _write(self, path: Path, text: str) -> None:
+        """Whole or not at all: a reader never sees half a file."""
+        self.own(path).parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{os.getpid()}")
         part.unlink(missing_ok=True)
+        try:
+            with part.open("x", encoding="utf-8", errors="replace") as file:  # never through a link
+                file.write(text)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)

@@ -27,9 +27,11 @@ from kernelsmith.errors import StoreError, UsageError
 from kernelsmith.migrations import STEPS
 from kernelsmith.model import Confinement
 from kernelsmith.proposal import Prompt, Reply, Usage
-from kernelsmith.runs import Call, CallStatus, Folder, Run, RunSpec, RunStatus, TrialRecord, write
+from kernelsmith.runs import Call, CallStatus, Folder, Run, RunSpec, RunStatus, TrialRecord
 
 FILE = "kernelsmith.db"
+MAX_CELL_BYTES = 16 << 20
+"""Of one value; the longest that are written are replies and operators of a few MiB."""
 BUSY_SECONDS = 30.0
 """How long a write waits for another process; transactions take milliseconds."""
 
@@ -52,6 +54,8 @@ class Store:
             raise StoreError(
                 f"{folder}: no store here", "name the folder with --runs, or start with `kernelsmith tune`"
             )
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise StoreError(f"{path}: not a regular file", "name another folder with --runs")
         with _guard(path):
             if create:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -61,11 +65,21 @@ class Store:
             connection = sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=BUSY_SECONDS)
             try:
                 store = cls(folder, Database(connection, execute_plugins=False))
+                store._distrust(path, connection)
                 store._migrate(path, readonly=readonly)
             except BaseException:
                 connection.close()
                 raise
         return store
+
+    def _distrust(self, path: Path, connection: sqlite3.Connection) -> None:
+        """A store may be somebody else's work: no cell without measure, and no code of its own."""
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_CELL_BYTES)
+        self._db.execute("PRAGMA trusted_schema = OFF")
+        self._db.execute("PRAGMA cell_size_check = ON")
+        sql = "SELECT name FROM sqlite_master WHERE type IN ('view', 'trigger') OR sql LIKE 'create virtual%' LIMIT 1"
+        if self._db.execute(sql).fetchone() is not None:
+            raise StoreError(f"{path}: has views or triggers, which kernelsmith never makes", "do not use this store")
 
     def _migrate(self, path: Path, *, readonly: bool) -> None:
         version = self._version(path)
@@ -125,7 +139,7 @@ class Store:
 
     def create(self, spec: RunSpec) -> Run:
         """A new run with an id of its own; locked by this process."""
-        stem = "".join(c if c.isalnum() else "-" for c in spec.info.title.lower()).strip("-") or "run"
+        stem = "".join(c if c.isalnum() else "-" for c in spec.info.title.lower())[:40].strip("-") or "run"
         run = Run(
             id=f"{stem}-{secrets.token_hex(3)}",
             created=_now(),
@@ -155,18 +169,15 @@ class Store:
     def keep_operator(self, run: Run) -> Path:
         """Put the operator's text into the run's folder, so that there is a file to name; returns that."""
         with _guard(self.folder / run.id):
-            path = self.folder_of(run).operator
-            write(path, run.spec.info.source)
-        return path.absolute()
+            return self.folder_of(run).keep_operator(run.spec.info.source).absolute()
 
     def lock(self, run: Run) -> None:
         """Take the run for this process until close(); UsageError if another has it."""
         if run.id in self._locks:
             return
         with _guard(self.folder / run.id):
-            path = self.folder / run.id / ".lock"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = path.open("w", encoding="utf-8")
+            handle = self._lock_file(run)
+            assert handle is not None, "it was made"
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -176,17 +187,30 @@ class Store:
 
     def held(self, run: Run) -> bool:
         """Some process is tuning it."""
-        path = self.folder / run.id / ".lock"
         if run.id in self._locks:
             return True
-        if not path.exists():
+        with _guard(self.folder / run.id):
+            handle = self._lock_file(run, create=False)
+        if handle is None:
             return False
-        with _guard(path), path.open("r", encoding="utf-8") as handle:
+        with handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return True
         return False
+
+    def _lock_file(self, run: Run, *, create: bool = True) -> IO[str] | None:
+        """Opened, never through a link; None where there is none."""
+        folder = self.folder_of(run)
+        path = folder.own(folder.path / ".lock")
+        if create:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        access = os.O_RDWR | os.O_CREAT if create else os.O_RDONLY
+        try:
+            return os.fdopen(os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644), "r")
+        except FileNotFoundError:
+            return None
 
     def runs(self) -> tuple[Run, ...]:
         """Newest first."""
@@ -224,9 +248,9 @@ class Store:
     def finish(self, run: Run) -> None:
         """Close the books on a run; a winner's kernel becomes `winner.py`."""
         if run.winner is not None:
+            (row,) = self._rows("SELECT source FROM trials WHERE run = ? AND number = ?", run.id, run.winner)
             with _guard(self.folder / run.id):
-                folder = self.folder_of(run)
-                shutil.copyfile(folder.kernel(run.winner), folder.winner)
+                self.folder_of(run).keep_winner(row["source"])
         self.update(run)
 
     def remove(self, run: Run) -> None:

@@ -6,13 +6,12 @@ a peak has a source or is measured. Called by the judge, the commands and the pr
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from kernelsmith import resources
+from kernelsmith import files, resources
 from kernelsmith.errors import UsageError
 from kernelsmith.model import Frozen, Scalar
 from kernelsmith.proposal import TargetFacts
@@ -137,14 +136,12 @@ def available(flag: Path | None = None) -> dict[str, Path]:
 
 def load(name: str, flag: Path | None = None) -> Target:
     """Read one target by name; raises UsageError with the file and the key that is wrong."""
-    files = available(flag)
-    if name not in files:
-        raise UsageError(f"unknown target {name!r}", f"targets: {', '.join(files) or 'none found'}")
-    path = files[name]
+    found = available(flag)
+    if name not in found:
+        raise UsageError(f"unknown target {name!r}", f"targets: {', '.join(found) or 'none found'}")
+    path = found[name]
     try:
-        target = Target.model_validate(tomllib.loads(resources.read_file(path)))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: {error}", "a target is a TOML file") from error
+        target = Target.model_validate(files.read_toml(path))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -157,10 +154,10 @@ def load(name: str, flag: Path | None = None) -> Target:
 
 def resolve(device: str, flag: Path | None = None) -> Target:
     """The target that `--device` means: a target's name, or a torch device type that one target has."""
-    files = available(flag)
-    if device in files:
+    found = available(flag)
+    if device in found:
         return load(device, flag)
-    targets = [load(name, flag) for name in files]
+    targets = [load(name, flag) for name in found]
     fitting = [target for target in targets if target.torch_device == device]
     if len(fitting) == 1:
         return fitting[0]

@@ -36,8 +36,8 @@ def judged(**changes: object) -> TrialJudged:
 
 
 def test_clean_leaves_words_and_takes_controls() -> None:
-    assert clean(HOSTILE) == "[red]bold[/red]31m gnpover\nnext"
-    assert line(HOSTILE) == "[red]bold[/red]31m gnpover next"
+    assert clean(HOSTILE) == "[red]bold[/red]31m \\u202egnpover\nnext"
+    assert line(HOSTILE) == "[red]bold[/red]31m \\u202egnpover next"
     assert clean("tab\tand\nnewline stay; é, 字 too") == "tab\tand\nnewline stay; é, 字 too"
     assert line("x" * 500, 10) == "x" * 9 + "…"
 
@@ -53,7 +53,7 @@ def test_numbers() -> None:
 def test_lines_of_the_loop() -> None:
     assert tune_line(judged()) == "trial 3 (openai:m): passed, 1.50x [1.40, 1.60], best so far"
     failed = judged(outcome=Outcome.COMPILE_ERROR, score=None, score_ci95=None, best=False, message=HOSTILE)
-    assert tune_line(failed) == "trial 3 (openai:m): compile_error: [red]bold[/red]31m gnpover next"
+    assert tune_line(failed) == "trial 3 (openai:m): compile_error: [red]bold[/red]31m \\u202egnpover next"
     assert tune_line(JudgingStarted(trial=1, origin="x", level=Level.QUICK)) is None
 
 

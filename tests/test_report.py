@@ -72,9 +72,9 @@ def test_no_runs(store: Store) -> None:
 
 def test_markdown_cells_are_escaped(store: Store, run: Run) -> None:
     (report,) = summarise(store, store.runs()).runs
-    hostile = report.model_copy(update={"operator": "a|b<script>"})
+    hostile = report.model_copy(update={"operator": "a|b<script>![x](http://y)\u202e=1"})
     text = render(type(summarise(store, ()))(runs=(hostile,)), "md")
-    assert "a\\|b\\<script\\>" in text
+    assert "a\\|b&lt;script&gt;\\!\\[x\\]\\(http://y\\)\\\\u202e=1" in text
 
 
 def test_level_of_the_verdict_decides_rechecked(store: Store, run: Run) -> None:

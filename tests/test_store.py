@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
+import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from kernelsmith.migrations import STEPS
 from kernelsmith.model import Level
 from kernelsmith.proposal import Candidate, Prompt, Reply, StopReason, Usage
 from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verdict, spent
-from kernelsmith.store import FILE, Store
+from kernelsmith.store import FILE, MAX_CELL_BYTES, Store
 from tests.fakes import UNCONFINED, evaluation_of, spec
 
 ROOT = Path(__file__).parents[1]
@@ -244,3 +247,105 @@ def test_full_disk_is_a_store_error_and_keeps_what_was_written(tmp_path: Path) -
         calls = store.calls(store.runs()[0])
     answered = [c for c in calls if c.status is CallStatus.ANSWERED]
     assert len(answered) == int(kept) > 2 and all(len(c.reply) == 20_000 for c in answered[1:])
+
+
+# ---------------------------------------------------------------- somebody else's store
+
+
+def changed(store: Store, sql: str) -> None:
+    store.close()
+    with closing(sqlite3.connect(store.folder / FILE)) as db:
+        db.executescript(sql)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "id = '../../outside'",
+        "id = '/etc'",
+        "id = '.'",
+        "id = ''",
+        "id = 'a' || char(10) || 'b'",
+        "id = hex(zeroblob(200))",
+        "spec = replace(hex(zeroblob(100000)), '00', '[')",
+        "spec = '{}'",
+        "status = 'odd'",
+        "winner = 'one'",
+        "seconds = 9e999",
+    ],
+)
+def test_a_run_that_nobody_can_have_made_is_refused(store: Store, column: str) -> None:
+    filled(store)
+    changed(store, f"PRAGMA ignore_check_constraints = ON; UPDATE OR IGNORE runs SET {column};")
+    with Store.open(store.folder, create=False) as again, pytest.raises(StoreError):
+        again.runs()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TRIGGER t AFTER UPDATE ON runs BEGIN DELETE FROM trials; END",
+        "CREATE VIEW v AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n",
+        "CREATE VIRTUAL TABLE f USING fts5(x)",
+    ],
+)
+def test_a_store_with_code_of_its_own_is_refused(store: Store, sql: str) -> None:
+    changed(store, sql)
+    with pytest.raises(StoreError, match="views or triggers"):
+        Store.open(store.folder, create=False)
+
+
+def test_a_cell_without_measure_is_refused(store: Store) -> None:
+    run = filled(store)
+    changed(store, f"UPDATE trials SET source = hex(zeroblob({MAX_CELL_BYTES}))")
+    with Store.open(store.folder, create=False) as again, pytest.raises(StoreError, match="too big"):
+        again.trials(run)
+
+
+@pytest.mark.parametrize("kind", ["a link", "a pipe", "a folder"])
+def test_a_store_is_a_regular_file(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / FILE
+    if kind == "a link":
+        with closing(sqlite3.connect(tmp_path / "precious.db")) as db:
+            db.execute("CREATE TABLE mine (x)")
+        path.symlink_to("precious.db")
+    elif kind == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    with pytest.raises(StoreError, match="not a regular file"):
+        Store.open(tmp_path)
+
+
+@pytest.mark.parametrize("link", ["", ".lock", "trials", "prompts", "trials/001/kernel.py", "winner.py", "run.json"])
+def test_no_link_in_a_runs_folder_leads_a_write_outside(store: Store, tmp_path: Path, link: str) -> None:
+    run = filled(store)
+    outside = tmp_path / "outside"
+    (outside / "001").mkdir(parents=True)
+    precious = outside / "001" / "precious"
+    precious.write_text("precious")
+    store.close()
+    path = store.folder / run.id / link if link else store.folder / run.id
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    path.symlink_to(outside if path.suffix == "" and link != ".lock" else precious)
+    with Store.open(store.folder, create=False) as again:
+        with contextlib.suppress(StoreError):
+            again.lock(run)
+            again.add_trial(run, TrialRecord(number=7, candidate=Candidate(source="x = 1\n", origin="a")))
+            again.finish(run.model_copy(update={"winner": 7}))
+        with contextlib.suppress(StoreError):
+            again.keep_operator(run)
+        with contextlib.suppress(StoreError):
+            again.held(run)
+        with contextlib.suppress(StoreError, OSError):
+            again.remove(run)
+    assert precious.read_text() == "precious"
+    assert sorted(p.relative_to(outside).as_posix() for p in outside.rglob("*")) == ["001", "001/precious"]
+
+
+def test_the_winner_is_what_was_judged_not_what_lies_in_the_folder(store: Store) -> None:
+    run = filled(store)
+    folder = store.folder_of(run)
+    folder.kernel(1).write_text("changed meanwhile")
+    store.finish(run.model_copy(update={"winner": 1}))
+    assert folder.winner.read_text() == store.trials(run)[0].candidate.source

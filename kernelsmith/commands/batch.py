@@ -61,6 +61,7 @@ def _silent(name: str, record: TuneRecord) -> None:
 
 def _say(name: str, record: TuneRecord) -> None:
     from kernelsmith.render import tune_line
+    from kernelsmith.text import clean
 
     if text := tune_line(record):
-        sys.stderr.write(f"[{name}] {text}\n")
+        sys.stderr.write(clean(f"[{name}] {text}") + "\n")

@@ -105,6 +105,7 @@ def _judge(
     from kernelsmith.records import KernelReport
     from kernelsmith.session import executor_for, read_text
     from kernelsmith.summary import check_command
+    from kernelsmith.text import clean
 
     sources = {str(path): read_text(path, "kernel") for path in kernels}
     seed = secrets.randbits(31) if seed is None else seed
@@ -122,7 +123,7 @@ def _judge(
             )
             if level == "full":
                 job = job.model_copy(update={"seconds": FULL_SECONDS})
-            report = KernelReport.of(path, executor.evaluate(job))
+            report = KernelReport.of(clean(path), executor.evaluate(job))
             if report.outcome != "passed":
                 again = check_command(path, ref, target.name, settings.targets)
                 report = report.model_copy(update={"reproduce": f"{again} --level {level.value} --seed {seed}"})

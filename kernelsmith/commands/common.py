@@ -31,7 +31,10 @@ def print_record(record: Frozen) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    sys.stdout.write("".join(line + "\n" for line in lines))
+    """Text for people, whoever wrote parts of it."""
+    from kernelsmith.text import clean
+
+    sys.stdout.write("".join(clean(line) + "\n" for line in lines))
     sys.stdout.flush()
 
 
@@ -48,8 +51,11 @@ def operator_ref(
     if not path.is_file():
         reason = "not a regular file" if path.exists() else "no such file"
         raise UsageError(f"operator file {path}: {reason}", "give the path of an operator or KernelBench file")
+    whole = str(path.resolve())
+    if not whole.isprintable():
+        raise UsageError(f"operator file {path}: its path cannot be printed", "rename the file or its folder")
     return OperatorRef(
-        path=str(path.resolve()),
+        path=whole,
         overrides=dict(_override(text) for text in overrides or ()),
         max_bytes=None if max_bytes is None else _size(max_bytes),
         text=read_text(path, what="operator file") if foreign else None,

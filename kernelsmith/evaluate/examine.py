@@ -21,6 +21,7 @@ from kernelsmith.model import Level, Outcome, Stage
 from kernelsmith.plan import LaunchPlan
 from kernelsmith.sandbox.messages import HOST, Examine
 from kernelsmith.sandbox.roles import MODULE_NAME
+from kernelsmith.text import code_lines
 
 OUTCOMES = {
     FaultKind.OUT_OF_BOUNDS: Outcome.OUT_OF_BOUNDS,
@@ -70,7 +71,7 @@ class Examiner:
     def __init__(self, launcher: LauncherSession, source: str, level: Level, seed: int) -> None:
         """`source` is the candidate's module, for the lines that a report names."""
         self._launcher = launcher
-        self._lines = source.splitlines()
+        self._lines = code_lines(source)
         self._schedules = SCHEDULES[level]
         self._seed = seed
         self._seen: set[str] = set()

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from kernelsmith.errors import KernelsmithError, UsageError
@@ -88,10 +89,19 @@ def export(item: ExportInput, out: Path, *, name: str = "", swept_only: bool = F
     try:
         with tempfile.TemporaryDirectory() as folder:
             _write(Path(folder), files)
+            _refuse_links(out, files)
             shutil.copytree(folder, out, dirs_exist_ok=True)
     except OSError as error:
         raise KernelsmithError(f"cannot write the package to {out}: {error}", "check space and permissions") from error
     return out
+
+
+def _refuse_links(out: Path, files: Iterable[str]) -> None:
+    """With --force the folder may hold anything; nothing is written through a link in it."""
+    for name in files:
+        for path in (out / name, *(out / parent for parent in Path(name).parents)):
+            if path != out and path.is_symlink():
+                raise UsageError(f"{path} is a link", "remove it, or choose another folder")
 
 
 def _regions(item: ExportInput, wanted: set[RegionStatus]) -> tuple[Region, ...]:

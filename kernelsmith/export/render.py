@@ -15,6 +15,7 @@ from kernelsmith.export.reference import strip
 from kernelsmith.export.words import boxes, case_list, points, region_table, timing_table
 from kernelsmith.model import ArgumentInfo, Evaluation, OperatorInfo, Region
 from kernelsmith.proposal import TargetFacts
+from kernelsmith.text import line, markdown
 
 PACKAGE_VERSION = "0.1.0"
 
@@ -57,13 +58,13 @@ class Rendering:
 
     def _render(self, template: str, **values: str) -> str:
         call, operator = self.call, self.operator
-        summary = (operator.doc or operator.name).split("\n")[0].replace('"', "'").replace("\\", "/")
+        summary = line((operator.doc or operator.name).split("\n")[0]).replace('"', "'").replace("\\", "/")
         common = {
             "distribution": self.distribution,
             "package": self.package,
             "name": operator.name,
             "summary": summary,
-            "doc": operator.doc or summary,
+            "doc": markdown(operator.doc or summary),
             "device": self.target.device,
             "target": self.target.name,
             "switch": self.switch,

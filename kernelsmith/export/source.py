@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from kernelsmith.text import code_lines
+
 
 @dataclass
 class Edit:
@@ -39,7 +41,7 @@ class Edit:
 
     def text(self) -> str:
         kept = []
-        for number, line in enumerate(self.source.splitlines(), start=1):
+        for number, line in enumerate(code_lines(self.source), start=1):
             new = self.lines.get(number, line)
             if new is not None:
                 kept.append(new)
@@ -83,7 +85,7 @@ def keep_reachable(source: str, roots: Iterable[str]) -> str:
 def insert_after_imports(source: str, line: str) -> str:
     """`source` with one more import line behind its last top-level import."""
     imports = [s for s in ast.parse(source).body if isinstance(s, ast.Import | ast.ImportFrom)]
-    lines = source.splitlines()
+    lines = code_lines(source)
     lines.insert(max((s.end_lineno or s.lineno for s in imports), default=0), line)
     return "\n".join(lines) + "\n"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from kernelsmith.export.cases import Case
 from kernelsmith.model import Region, Timing, Workload
+from kernelsmith.text import line
 
 MAX_ROWS = 12
 """Regions on the package's page; more would hide the rest of it."""
@@ -79,4 +80,4 @@ def _pairs(values: dict[str, str] | dict[str, bool | int | float | str | None]) 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(line(cell).replace("|", "\\|") for cell in row) + " |" for row in lines)

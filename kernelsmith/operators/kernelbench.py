@@ -25,6 +25,7 @@ from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.operators.native import RETURN_IT, execute, placed
 from kernelsmith.operators.seeded import seeded
 from kernelsmith.operators.trace import Trace, traced
+from kernelsmith.text import code_lines
 
 ENTRY = "ModelNew"
 NEEDED = ("Model", "get_inputs", "get_init_inputs")
@@ -206,7 +207,7 @@ class _Replace(ast.NodeTransformer):
 
 def _replaced(text: str, changed: Mapping[str, Scalar]) -> str:
     """The file's text with the same replacements, so that prompts and digests show what is really run."""
-    lines = text.splitlines(keepends=True)
+    lines = [f"{line}\n" for line in code_lines(text)] if changed else [text]
     for node in reversed(ast.parse(text).body):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in changed:
             name = node.targets[0].id

@@ -18,7 +18,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from kernelsmith.errors import USER_ERRORS, OperatorError
+from kernelsmith.errors import USER_ERRORS, OperatorError, UsageError
+from kernelsmith.files import read_text
 from kernelsmith.model import ArgumentInfo, DimInfo, OperatorInfo, Scalar, Workload, digest
 from kernelsmith.operators.declare import Operator, ScalarSpec, TensorSpec, WorkloadSpec
 from kernelsmith.operators.expressions import Dim, Expression
@@ -33,14 +34,12 @@ RUN_IT = "mend the file: it runs as a plain Python module, in the environment th
 
 def read_source(path: Path) -> str:
     """Text of an operator file; OperatorError where there is none."""
+    if not path.exists():
+        raise OperatorError(f"no such operator file: {path}", "check the path; examples/ has working ones")
     try:
-        if path.exists() and not path.is_file():
-            raise OperatorError(f"cannot read {path}: not a regular file", "an operator file is Python text in UTF-8")
-        return path.read_text(encoding="utf-8-sig")  # editors may put a byte order mark first
-    except FileNotFoundError:
-        raise OperatorError(f"no such operator file: {path}", "check the path; examples/ has working ones") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise OperatorError(f"cannot read {path}: {error}", "an operator file is Python text in UTF-8") from None
+        return read_text(path)
+    except UsageError as error:
+        raise OperatorError(f"cannot read {error.message}", "an operator file is Python text in UTF-8") from None
 
 
 def execute(source: CodeType, path: Path, text: str) -> ModuleType:

@@ -16,8 +16,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelsmith.errors import ProviderError, UsageError
+from kernelsmith.files import read_bytes
 from kernelsmith.proposal import Reply, Usage
 from kernelsmith.propose import Request
+from kernelsmith.propose.stream import MAX_TEXT_BYTES
 
 
 class ReplayProposer:
@@ -41,9 +43,9 @@ class ReplayProposer:
                 return None
             file = self._replies[self._numbers.pop(index)]
         try:
-            text = file.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise ProviderError(f"cannot read {file}: {error.strerror}", "restore the recorded reply") from error
+            text = read_bytes(file, MAX_TEXT_BYTES).decode(errors="replace")
+        except UsageError as error:
+            raise ProviderError(f"cannot read {error.message}", "restore the recorded reply") from error
         return Reply(text=text, usage=_usage(file), model=self.spec)
 
 
@@ -53,10 +55,14 @@ def _recorded(path: Path) -> dict[int, Path]:
         raise UsageError(
             f"no folder {str(path)!r} to replay", "name a run's folder or a folder of *.md or *.txt replies"
         )
-    found = {int(file.parent.name): file for file in path.glob("trials/*/reply.md") if file.parent.name.isdigit()}
+    found = {
+        int(file.parent.name): file
+        for file in path.glob("trials/*/reply.md")
+        if re.fullmatch(r"[0-9]{1,9}", file.parent.name)
+    }
     if not found:
         files = sorted(file for file in path.iterdir() if file.suffix in (".md", ".txt") and file.is_file())
-        leading = [re.match(r"\d+", file.name) for file in files]
+        leading = [re.match(r"[0-9]{1,9}", file.name) for file in files]
         numbers = [int(match[0]) for match in leading if match]
         if len(set(numbers)) < len(files):
             numbers = list(range(1, len(files) + 1))
@@ -71,7 +77,7 @@ def _usage(file: Path) -> Usage:
     if not sidecar.is_file():
         return Usage()
     try:
-        return Usage.model_validate_json(sidecar.read_bytes())
-    except (OSError, ValidationError) as error:
+        return Usage.model_validate_json(read_bytes(sidecar, MAX_TEXT_BYTES))
+    except (UsageError, ValidationError) as error:
         fields = ", ".join(Usage.model_fields)
         raise ProviderError(f"{sidecar} is not a usage record", f"a JSON object with {fields}; or delete it") from error

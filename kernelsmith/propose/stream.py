@@ -141,7 +141,7 @@ def _fold(event: dict[str, Any], take: Take, received: Received, host: str) -> N
     try:
         take(event, received)
     except (AttributeError, TypeError) as wrong:
-        shown = line(json.dumps(event), 80)
+        shown = line(json.dumps(event)[:400], 80)
         message = f"{host}: the reply has another shape than the protocol's: {shown}"
         raise ProviderError(message, _ADDRESS, billed=True, passing=True) from wrong
 
@@ -203,7 +203,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 def _object(data: bytes, host: str) -> dict[str, Any]:
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         shown = data[:80].decode(errors="replace")

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from kernelsmith.errors import UsageError
 from kernelsmith.records import Reports
 from kernelsmith.report.collect import summarise
-from kernelsmith.report.text import csv_text, markdown, plain
+from kernelsmith.report.text import csv_text, page, plain
 
 __all__ = ["render", "summarise"]
 
 _FORMATS: dict[str, Callable[[Reports], str]] = {
     "table": plain,
-    "md": markdown,
+    "md": page,
     "csv": csv_text,
     "json": lambda reports: reports.model_dump_json() + "\n",
 }

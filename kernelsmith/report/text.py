@@ -10,8 +10,9 @@ from kernelsmith.proposal import Budget
 from kernelsmith.records import Reports, RunReport
 from kernelsmith.render import duration, factor, spending, table
 from kernelsmith.summary import FOREIGN
-from kernelsmith.text import clean, line
+from kernelsmith.text import clean, line, markdown
 
+_CELL_CHARS = 1000
 _HEAD = ("run", "operator", "target", "status", "trials", "best", "time", "spent")
 
 
@@ -35,10 +36,10 @@ def plain(reports: Reports) -> str:
         if report.workloads:
             lines += ["    " + text for text in table([("workload", "ms", "speed-ups", "verdict"), *_times(report)])]
         lines += [f"  folder: {report.folder}"]
-    return "\n".join(lines) + "\n"
+    return clean("\n".join(lines) + "\n")
 
 
-def markdown(reports: Reports) -> str:
+def page(reports: Reports) -> str:
     """The same for a page: cells are escaped."""
     lines = ["# kernelsmith report", "", *_md_table([_HEAD, *(_row(report) for report in reports.runs)])]
     for report in reports.runs:
@@ -81,17 +82,30 @@ def csv_text(reports: Reports) -> str:
     for report in reports.runs:
         low, high = report.score_ci95 or ("", "")
         run = [
-            *(report.run, report.created, report.operator, report.target, report.status, report.stop, report.trials),
+            *map(_plain_cell, (report.run, report.created, report.operator, report.target)),
+            *(report.status, report.stop, report.trials),
             *(report.outcomes.get("passed", 0), report.winner, report.score, low, high, report.rechecked),
             *(round(report.spent.seconds, 3), report.spent.usage.tokens, report.spent.usage.usd),
             _confinement(report),
         ]
         for best in report.workloads:
-            times = [best.workload, best.median_ms, _pairs(best.baselines), _pairs(best.speedup), best.verdict]
+            times = [
+                _plain_cell(best.workload),
+                best.median_ms,
+                _pairs(best.baselines),
+                _pairs(best.speedup),
+                best.verdict,
+            ]
             writer.writerow([*run, *times])
         if not report.workloads:
             writer.writerow([*run, *[""] * len(_TIME_COLUMNS)])
     return out.getvalue()
+
+
+def _plain_cell(text: str) -> str:
+    """A spreadsheet must not take text for a formula."""
+    shown = line(text, _CELL_CHARS)
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
 def _row(report: RunReport) -> tuple[str, ...]:
@@ -139,7 +153,4 @@ def _md_table(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    escaped = clean(text)
-    for character in "\\|`*_<>[]$":
-        escaped = escaped.replace(character, "\\" + character)
-    return escaped.replace("\n", " ")
+    return markdown(line(text, _CELL_CHARS))

@@ -250,3 +250,17 @@ def test_without_a_proven_region_there_is_nothing_to_export(tmp_path: Path) -> N
     with pytest.raises(UsageError, match="did not pass"):
         export(item.model_copy(update={"evaluation": failed}), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("link", ["README.md", "ks_swiglu", "tests", "ks_swiglu/_kernel.py"])
+def test_force_writes_through_no_link(tmp_path: Path, link: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("precious")
+    out = tmp_path / "out"
+    (out / link).parent.mkdir(parents=True)
+    (out / link).symlink_to(outside / "precious" if "." in link else outside)
+    with pytest.raises(UsageError, match="is a link"):
+        export(winner(example("swiglu"), kernel_source("swiglu"), [sampled(BOX, {"x": "float32"})]), out, force=True)
+    assert [p.name for p in outside.iterdir()] == ["precious"]
+    assert (outside / "precious").read_text() == "precious"
