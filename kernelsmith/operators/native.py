@@ -10,6 +10,7 @@ import inspect
 import itertools
 import linecache
 import math
+import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ RUN_IT = "mend the file: it runs as a plain Python module, in the environment th
 
 def read_source(path: Path) -> str:
     """Text of an operator file; OperatorError where there is none."""
-    if not path.exists():
+    if not os.path.lexists(path):
         raise OperatorError(f"no such operator file: {path}", "check the path; examples/ has working ones")
     try:
         return read_text(path)
