@@ -14,6 +14,12 @@ from collections.abc import Iterable
 
 from kernelsmith.sandbox import linux
 
+NEWEST = 7
+"""The latest version that is known here; what later ones add is not used."""
+TRUNCATION_ABI = 3
+"""The first version that governs truncation (Linux 6.2)."""
+SCOPED_ABI = 6
+"""The first version that keeps signals inside (Linux 6.12)."""
 _EXECUTE, _WRITE, _READ, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_BLOCK, _TRUNCATE, _IOCTL = 1 << 6, 1 << 11, 1 << 14, 1 << 15
 _FILE_RIGHTS = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL

@@ -16,6 +16,8 @@ class Layer(StrEnum):
     """A means of confinement that can be left out on purpose (`Zygote(without=...)`), or that a machine may lack."""
 
     NAMESPACES = "namespaces"
+    """All, those that root may have among them."""
+    USER_NAMESPACES = "user namespaces"
     LANDLOCK = "landlock"
     SECCOMP = "seccomp"
 
@@ -93,6 +95,8 @@ class Layers:
     pid_namespace: bool = False
     mount_namespace: bool = False
     network_namespace: bool = False
+    private_view: bool = False
+    """Files beyond those that running kernels takes are not denied but absent."""
     readonly_mounts: bool = False
     fresh_proc: bool = False
     landlock_abi: int = 0
@@ -118,6 +122,7 @@ class Layers:
             "pid namespace": self.pid_namespace,
             "mount namespace": self.mount_namespace,
             "network namespace": self.network_namespace,
+            "private view": self.private_view,
             "read-only mounts": self.readonly_mounts,
             "own /proc": self.fresh_proc,
             f"Landlock (ABI {self.landlock_abi})" if self.landlock_abi else "Landlock": self.landlock_abi > 0,

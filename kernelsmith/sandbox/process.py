@@ -20,7 +20,8 @@ from pathlib import Path
 
 from kernelsmith.errors import InfrastructureError, SandboxError
 from kernelsmith.sandbox import usage
-from kernelsmith.sandbox.confine import NOBODY, Setup
+from kernelsmith.sandbox.confine import Setup
+from kernelsmith.sandbox.entry import NOBODY
 from kernelsmith.sandbox.limits import Layers
 from kernelsmith.sandbox.protocol import Channel, PeerGoneError, ProtocolError
 
@@ -102,7 +103,7 @@ class ZygoteProcess:
     def make_scratch(self) -> str:
         """A folder for one child, where it cannot have a mount of its own."""
         folder = _private_folder(self.base)
-        if os.geteuid() == 0:
+        if self.layers.other_uid:
             os.chown(folder, NOBODY, NOBODY, follow_symlinks=False)
         return folder
 

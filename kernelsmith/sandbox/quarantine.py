@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kernelsmith.errors import SandboxError
-from kernelsmith.sandbox import confine, landlock, linux, seccomp, usage, view
+from kernelsmith.sandbox import confine, entry, landlock, linux, seccomp, usage, view
 from kernelsmith.sandbox.limits import Layer
 
 SCRATCH_OPTIONS = "size=4g,nr_inodes=1m,mode=700"
@@ -30,8 +30,6 @@ GRACE_SECONDS = 5.0
 """For a judge to end by itself once its channel is closed."""
 LOG_BYTES = 1 << 20
 """Of what the judge prints; the rest is dropped."""
-SCOPED_ABI = 6
-"""The first version of Landlock that keeps signals inside (Linux 6.12)."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +64,13 @@ def enter(plan: Plan, package: str, channel_fd: int) -> str:
     why = "left out on request"
     if Layer.NAMESPACES not in plan.without:
         try:
-            confine.in_fork(lambda: _rehearse(plan.base, paths))
+            entry.in_fork(lambda: _rehearse(plan.base, paths))
         except OSError as error:
             why = str(error)
         else:
             return _enter_namespaces(plan.base, paths, channel_fd)
     abi = 0 if Layer.LANDLOCK in plan.without else landlock.abi()
-    if abi >= SCOPED_ABI and seccomp.available():
+    if abi >= landlock.SCOPED_ABI and seccomp.available():
         return _enter_plain(plan.base, package, paths, abi, channel_fd)
     if plan.unsafe:
         return plan.base
@@ -84,12 +82,12 @@ def enter(plan: Plan, package: str, channel_fd: int) -> str:
 
 def _rehearse(base: str, paths: view.Paths) -> str:
     """The whole way in a throwaway fork: some machines let one begin and then refuse."""
-    confine.enter_namespaces(base, paths, confine.NETWORK)
-    return confine.in_fork(_settle)
+    entry.enter_namespaces(base, paths, entry.NETWORK)
+    return entry.in_fork(_settle)
 
 
 def _enter_namespaces(base: str, paths: view.Paths, channel_fd: int) -> str:
-    confine.enter_namespaces(base, paths, confine.NETWORK)
+    entry.enter_namespaces(base, paths, entry.NETWORK)
     _fork_and_keep(channel_fd)  # process 1: its end is that of all it started
     _settle()
     _filter(own_namespaces=True)
@@ -108,10 +106,8 @@ def _settle() -> str:
 
 def _enter_plain(base: str, package: str, paths: view.Paths, abi: int, channel_fd: int) -> str:
     """Landlock and a filter alone. What leaves its session still descends from the keeper, which adopts orphans."""
-    if os.geteuid() == 0:
-        os.chown(base, confine.NOBODY, confine.NOBODY)
-    confine.leave_root()
-    confine.check_reachable(package)
+    entry.leave_root(base)
+    entry.check_reachable(package)
     linux.become_subreaper()
     _fork_and_keep(channel_fd, scratch=base)
     _give_up(MOST_PROCESSES + confine.tasks_of(os.getuid()))
@@ -132,7 +128,7 @@ def _give_up(processes: int) -> None:
 
 def _filter(*, own_namespaces: bool) -> None:
     """The filter of a candidate, but for what it takes to start and confine a zygote."""
-    needs = seccomp.Needs(readonly_mounts=own_namespaces, own_pids=True, hidden_memory=True, zygotes=True)
+    needs = seccomp.Needs(own_mounts=own_namespaces, own_pids=True, hidden_memory=True, zygotes=True)
     linux.load_seccomp(seccomp.program(needs))
 
 

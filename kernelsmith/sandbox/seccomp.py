@@ -21,6 +21,7 @@ _ARCHITECTURES = (0xC000003E, 0xC00000B7)  # AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH
 _CLONE_NAMESPACES = 0x7E020000
 _SHARED_ANONYMOUS = 0x21  # MAP_SHARED | MAP_ANONYMOUS
 _PR_SET_PDEATHSIG = 1
+_O_ACCMODE, _O_TRUNC = 3, 0x200
 _SESSIONS = ("setsid", "setpgid")
 _SIGNALS = ("kill", "tkill", "tgkill")
 _QUEUED_SIGNALS = ("rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
@@ -45,11 +46,12 @@ _REFUSED_IOCTLS = (
 class Needs:
     """What the filter must make up for because another layer is missing."""
 
-    readonly_mounts: bool  # without: changes of metadata pretend success and do nothing, for Landlock lets them through
+    own_mounts: bool  # without: changes of metadata pretend success and do nothing, for Landlock lets them through
     own_pids: (
         bool  # without: no new session or group (calls pretend), and death with the parent, so that nothing gets away
     )
     hidden_memory: bool  # without: no shared anonymous memory, which no resident size shows once it is let go of
+    old_landlock: bool = False  # with: no truncation of what is open for reading; it governs that from ABI 3 on
     only_signal: int | None = None  # where signals could leave the sandbox: the only process that may be signalled
     zygotes: bool = False  # a judge in quarantine: it starts zygotes, which confine themselves and their forks
 
@@ -68,7 +70,7 @@ def program(needs: Needs) -> bytes:
     actions |= dict.fromkeys(syscalls.REFUSED, _REFUSE)
     if needs.zygotes:
         actions |= dict.fromkeys(_OF_A_JUDGE, _ALLOW)
-    if not needs.readonly_mounts:
+    if not needs.own_mounts:
         actions |= dict.fromkeys(syscalls.METADATA, _errno(0))
     actions |= _conditions(needs)
     by_number = {
@@ -93,6 +95,8 @@ def _conditions(needs: Needs) -> dict[str, bytes]:
     code["prlimit64"] = _only(_FIRST, (0,))
     code["fcntl"] = _only(_SECOND, _FCNTL_COMMANDS)
     code["ioctl"] = _load(_SECOND) + b"".join(_if_equal(request, _REFUSE) for request in _REFUSED_IOCTLS) + _ALLOW
+    if not needs.own_mounts:
+        code |= _opens(needs)
     if not needs.own_pids:
         code |= dict.fromkeys(_SESSIONS, _errno(0))
         code["prctl"] = _load(_FIRST) + _if_equal(_PR_SET_PDEATHSIG, _REFUSE) + _ALLOW
@@ -105,7 +109,18 @@ def _conditions(needs: Needs) -> dict[str, bytes]:
     return code
 
 
-_FIRST, _SECOND, _FOURTH = 16, 24, 40
+def _opens(needs: Needs) -> dict[str, bytes]:
+    """Opening files where Landlock alone guards them: it lets access mode 3 through, which grants ioctls, and in its
+    first versions truncation."""
+    refused = _op(_AND, _O_ACCMODE) + _if_equal(_O_ACCMODE, _REFUSE) + _ALLOW
+    if needs.old_landlock:
+        shrinks = b"".join(_if_equal(_O_TRUNC | mode, _REFUSE) for mode in (0, _O_ACCMODE))
+        refused = _op(_AND, _O_TRUNC | _O_ACCMODE) + shrinks + refused
+    code = {"open": _load(_SECOND) + refused, "openat": _load(_THIRD) + refused, "openat2": _ABSENT}
+    return code | ({"truncate": _REFUSE} if needs.old_landlock else {})
+
+
+_FIRST, _SECOND, _THIRD, _FOURTH = 16, 24, 32, 40
 """Where struct seccomp_data holds the low halves of arguments; 0 is the number, 4 the architecture."""
 _LOAD, _JUMP, _JUMP_EQUAL, _JUMP_GE, _JUMP_SET, _AND, _RETURN = 0x20, 0x05, 0x15, 0x35, 0x45, 0x54, 0x06
 

@@ -25,7 +25,7 @@ import traceback
 from dataclasses import asdict
 from pathlib import Path
 
-from kernelsmith.sandbox import confine, linux, usage, view
+from kernelsmith.sandbox import confine, entry, linux, usage, view
 from kernelsmith.sandbox.confine import Setup, World
 from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.protocol import Channel, Frame, PeerGoneError
@@ -41,8 +41,8 @@ def main(fd: int) -> None:
     control = Channel(socket.socket(fileno=fd))
     setup = Setup.decode(control.receive().payload)
     try:
-        world = confine.enter(setup)
-        confine.check_reachable(setup.package, *setup.path)
+        world = entry.enter(setup)
+        entry.check_reachable(setup.package, *setup.path)
         _warm_up(world)
     except BaseException as error:
         control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
@@ -77,7 +77,7 @@ def _warm_up(world: World) -> None:
     if world.setup.warm:
         module, _, function = world.setup.warm.rpartition(".")
         getattr(importlib.import_module(module), function)()
-    confine.keep_warm(world)
+    entry.keep_warm(world)
     if (threads := _threads()) != 1:
         raise RuntimeError(f"the zygote has {threads} threads after importing {', '.join(world.setup.preload)}")
     gc.collect()
@@ -112,7 +112,7 @@ class _Server:
         channel_fd, log_fd, status_fd = request.fds
         if (threads := _threads()) != 1:
             raise RuntimeError(f"the zygote has {threads} threads: a fork would inherit locks that nobody opens")
-        confine.enter_next_pid_namespace(self._world)
+        entry.enter_next_pid_namespace(self._world)
         if (pid := os.fork()) == 0:
             _Child(self._world, json.loads(request.payload)).run(channel_fd, log_fd)
         pidfd = os.pidfd_open(pid)

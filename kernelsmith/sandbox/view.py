@@ -2,7 +2,7 @@
 
 Invariant: outside its own scratch a child finds system libraries and tools, the interpreter with its packages, and
 what the caller listed; homes, /tmp, /var, /run and every secret in them are not denied but absent. Since the folders
-are bound one by one, an interpreter below a 0700 home is reachable while the rest of that home is not. confine.py
+are bound one by one, an interpreter below a 0700 home is reachable while the rest of that home is not. entry.py
 builds it once per zygote; where mounts are not allowed, the same list becomes Landlock's.
 """
 
@@ -67,19 +67,24 @@ def outermost(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def build(base: str, paths: Paths) -> None:
-    """Mount the view at `base`, an empty folder, and make it the root of this process's own mount namespace."""
+def build(base: str, paths: Paths, *, writable: Sequence[str] = ()) -> None:
+    """Mount the view at `base`, an empty folder, and make it the root of this process's own mount namespace.
+
+    `writable` folders are shown as they are; their own users may write them.
+    """
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
     linux.mount("tmpfs", base, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
     for path in (*paths.read, *paths.devices):
         _place(base, path)
-    for folder in (SCRATCH, WARM, "/proc", "/dev"):
-        Path(base + folder).mkdir(exist_ok=True)
+    for folder in (SCRATCH, WARM, "/proc", "/dev", *writable):
+        Path(base + folder).mkdir(parents=True, exist_ok=True)
     Path(f"{base}/dev/shm").symlink_to(SCRATCH)  # POSIX semaphores and shared memory land in the child's own scratch
     Path(f"{base}/dev/fd").symlink_to("/proc/self/fd")
     linux.mount_readonly(base)
     # After it: the user namespace is mapped through /proc, and a child may mount its own only where one is whole.
     linux.mount("/proc", f"{base}/proc", None, linux.MS_BIND | linux.MS_REC)
+    for folder in writable:
+        linux.mount(folder, base + folder, None, linux.MS_BIND)
     linux.enter_root(base)
 
 

@@ -116,7 +116,7 @@ class Watched:
         self._note(self._memory(pids, held) + (files or 0), now)
         if self.peak > self.limits.memory_bytes:
             self.stop(Ending.MEMORY)
-        if not self.facts.own_pids and usage.tasks(pids) > self.limits.processes:
+        if usage.tasks(pids) > self.limits.processes:  # which the kernel lets root have, if only in name
             self.stop(Ending.PROCESSES)
 
     def _memory(self, pids: list[int], held: usage.Held) -> int:

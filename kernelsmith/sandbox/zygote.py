@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kernelsmith.errors import InfrastructureError, SandboxError
-from kernelsmith.sandbox import usage
+from kernelsmith.sandbox import landlock, usage
 from kernelsmith.sandbox.confine import Setup
 from kernelsmith.sandbox.limits import Ending, Exit, Layer, Layers, Limits
 from kernelsmith.sandbox.process import SPAWN_SECONDS, Wires, ZygoteProcess, ends_within, pid_behind
@@ -118,7 +118,8 @@ class Zygote:
     `preload` is imported and `warm` ("package.module.function") called once, before any fork; neither may start a
     thread or touch a device. `path` holds more folders to import roles from, `readable` more files and folders that
     children may read and device nodes that they may use; `environment` adds variables to the few that are passed on.
-    `without` leaves layers out, and `unsafe` goes on where what holds is not sound. Raises SandboxError.
+    `without` leaves layers out, `newest_landlock` takes the kernel for an older one, and `unsafe` goes on where what
+    holds is not sound. Raises SandboxError.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class Zygote:
         environment: Mapping[str, str] = MappingProxyType({}),
         unsafe: bool = False,
         without: Collection[Layer] = (),
+        newest_landlock: int = landlock.NEWEST,
     ) -> None:
         self._python = python
         self._unsafe = unsafe
@@ -143,6 +145,7 @@ class Zygote:
             path=tuple(path),
             readable=tuple(readable),
             without=tuple(without),
+            newest_landlock=newest_landlock,
         )
         self._lock = threading.Lock()
         self._closed = False

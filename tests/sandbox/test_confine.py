@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import venv
 from pathlib import Path
 
 import pytest
 
-from kernelsmith.errors import InfrastructureError
+from kernelsmith.errors import InfrastructureError, SandboxError
 from kernelsmith.sandbox import landlock, view
 from kernelsmith.sandbox.limits import Layer, Layers, Limits
 from kernelsmith.sandbox.zygote import Zygote
@@ -77,9 +80,11 @@ def test_folders_below_a_private_home_are_reachable_and_nothing_beside_them(tmp_
         assert "No such file" in said["file"]
 
 
-def run_judge(script: str, *, prefix: tuple[str, ...] = (), python: str = sys.executable) -> dict[str, object]:
-    """What a judge of its own prints; `prefix` starts it, as another user for instance."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": "/tmp"}
+def run_judge(
+    script: str, *, prefix: tuple[str, ...] = (), python: str = sys.executable, sources: Path = ROOT
+) -> dict[str, object]:
+    """What a judge of its own prints; `prefix` starts it, as another user for instance, from `sources`."""
+    environment = {**os.environ, "PYTHONPATH": str(sources), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": "/tmp"}
     done = subprocess.run(
         [*prefix, python, "-c", _JUDGE.format(script=script, roles=ROLES)],
         env=environment,
@@ -98,19 +103,37 @@ _JUDGE = """
 import dataclasses, json, os, pathlib, tempfile
 from kernelsmith.sandbox import linux, seccomp, syscalls
 from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.zygote import Zygote
-without = ()
+from kernelsmith.sandbox.zygote import ChildEnded, Zygote
+without, options = (), dict()
 {script}
 folder = tempfile.TemporaryDirectory()
-secret = pathlib.Path(folder.name, "secret")
-secret.write_text("SECRET")
-with folder, Zygote(preload=("json",), path=["{roles}"], without=without) as zygote:
-    with zygote.spawn("hostile_role", limits=Limits()) as child:
-        order = dict(act="secrets", secret=str(secret), judge=os.getpid())
-        said = json.loads(child.request(json.dumps(order).encode(), seconds=20).payload)
-    with zygote.spawn("honest_role", limits=Limits()) as child:
-        built = json.loads(child.request(b'{{"act": "compile_and_load"}}', seconds=20).payload)
-    print(json.dumps(dict(dataclasses.asdict(zygote.layers), said=said, built=built)))
+outside = pathlib.Path(folder.name, "outside")
+outside.mkdir()
+outside.chmod(0o777)
+for name in ("secret", "canary"):
+    (outside / name).write_text("SECRET")
+    (outside / name).chmod(0o666)
+canary = (outside / "canary").stat()
+with folder, Zygote(preload=("json",), path=["{roles}"], without=without, **options) as zygote:
+    with zygote.spawn("honest_role", limits=Limits()) as twin:
+        order = dict(secret=str(outside / "secret"), canary=str(outside / "canary"), folder=str(outside))
+        order |= dict(judge=os.getpid(), twin=twin.pid, zygote=zygote.pid)
+        said = {{}}
+        for act in ("secrets", "write_outside", "signal_everyone", "system_calls"):
+            with zygote.spawn("hostile_role", limits=Limits()) as child:
+                said[act] = json.loads(child.request(json.dumps(dict(order, act=act)).encode(), seconds=20).payload)
+        with zygote.spawn("hostile_role", limits=Limits(processes=40)) as child:
+            try:
+                bomb = json.loads(child.request(b'{{"act": "fork_bomb"}}', seconds=20).payload)["error"]
+            except ChildEnded as ended:
+                bomb = ended.exit.ending
+        alive = json.loads(twin.request(b'{{"act": "ping"}}', seconds=20).payload)
+        built = json.loads(twin.request(b'{{"act": "compile_and_load"}}', seconds=20).payload)
+    after = (outside / "canary").stat()
+    untouched = (after.st_mode, after.st_mtime_ns) == (canary.st_mode, canary.st_mtime_ns)
+    untouched = untouched and sorted(os.listdir(outside)) == ["canary", "secret"]
+    found = dict(said=said, built=built, alive=alive, untouched=untouched, bomb=bomb)
+    print(json.dumps(dataclasses.asdict(zygote.layers) | found))
 """
 _LIKE_DOCKER = """
 linux.no_new_privileges()
@@ -136,8 +159,10 @@ linux.mount("tmpfs", "/proc/fs", "tmpfs", linux.MS_RDONLY)
 def check_contained(answer: dict[str, object]) -> None:
     said = answer["said"]
     assert isinstance(said, dict)
-    assert {name: result for name, result in said.items() if not result.startswith("denied")} == {}
-    assert answer["built"] == 3
+    for act, results in said.items():
+        assert {name: result for name, result in results.items() if not result.startswith("denied")} == {}, act
+    assert answer["bomb"] in (os.strerror(errno.EAGAIN), "processes")
+    assert (answer["built"], answer["alive"], answer["untouched"]) == (3, "pong", True)
 
 
 def can_have_namespaces() -> bool:
@@ -155,37 +180,46 @@ def test_a_container_without_namespaces_falls_back() -> None:
     check_contained(answer)
 
 
-_OLD_LANDLOCK = """
-import json, os, sys
-from kernelsmith.sandbox import confine, view
-from kernelsmith.sandbox.limits import Layers, Limits
-package, scratch, parent = sys.argv[1], sys.argv[2], os.getppid()
-setup = confine.Setup(package=package, preload=(), warm="", path=(), readable=(), without=(), base=scratch)
-layers = Layers(landlock_abi=5, seccomp=True)
-confine.confine(confine.World(layers, view.needed(package, ()), setup, b"", None), Limits(), scratch)
-def kill(pid):
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return "refused"
-    return "sent"
-print(json.dumps([kill(parent), kill(-1), kill(os.getpid()), kill(0)]))
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
+def test_an_older_landlock_alone(version: int) -> None:
+    if landlock.abi() < version:
+        pytest.skip("Landlock is older still")
+    answer = run_judge(
+        f"without, options = ('namespaces',), dict(newest_landlock={version})", python=everyones_python()
+    )
+    assert answer["landlock_abi"] == version
+    check_contained(answer)
+
+
+_OWN_FILES = """
+import os, sys
+from pathlib import Path
+def main(channel, scratch):
+    path = channel.receive().payload.decode()
+    ways = [lambda: os.open(path, os.O_RDONLY | os.O_TRUNC), lambda: os.open(path, os.O_ACCMODE | os.O_TRUNC)]
+    ways += [lambda: os.truncate(path, 0), lambda: os.open(path, os.O_WRONLY), lambda: os.open(path, os.O_ACCMODE)]
+    done = []
+    for way in ways:
+        try:
+            done.append(repr(way()))
+        except OSError:
+            pass
+    channel.send(f"{Path(path).read_text()} {done}".encode())
 """
 
 
-def test_signals_stay_inside_though_landlock_is_too_old_for_that(tmp_path: Path) -> None:
-    if landlock.abi() < 5:
-        pytest.skip("Landlock is older still")
-    package = str(ROOT / "kernelsmith")
-    done = subprocess.run(
-        [sys.executable, "-c", _OLD_LANDLOCK, package, str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        check=True,
-        start_new_session=True,
-        cwd="/",
-    )
-    assert json.loads(done.stdout) == ["refused", "refused", "sent", "sent"]
+@pytest.mark.parametrize("version", [1, 7])
+def test_what_may_be_read_cannot_be_emptied(tmp_path: Path, version: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as roles:
+        Path(roles, "own_files_role.py").write_text(_OWN_FILES)
+        Path(folder, "library.py").write_text("whole")
+        for path in (folder, roles, f"{folder}/library.py"):
+            Path(path).chmod(0o777)  # modes do not protect it
+        options = {"preload": ("json",), "python": everyones_python(), "path": [roles], "readable": [folder]}
+        zygote = Zygote(without=(Layer.NAMESPACES,), newest_landlock=version, **options)
+        with zygote, zygote.spawn("own_files_role", limits=SMALL) as child:
+            said = child.request(f"{folder}/library.py".encode(), seconds=10).payload
+    assert said == b"whole []"
 
 
 @pytest.mark.parametrize("without", ["", "without = ('landlock',)"])
@@ -201,13 +235,91 @@ def test_a_container_that_masks_proc(without: str) -> None:
 
 @pytest.mark.parametrize("without", ["", "without = ('namespaces',)", "without = ('landlock',)"])
 def test_an_ordinary_user_is_confined_too(without: str) -> None:
-    setpriv = shutil.which("setpriv")
-    if os.getuid() != 0 or setpriv is None:
-        pytest.skip("all other tests run as an ordinary user here" if os.getuid() else "no setpriv")
-    who = (setpriv, "--reuid", "65533", "--regid", "65533", "--clear-groups")
-    answer = run_judge(without, prefix=who, python=everyones_python())
+    if os.getuid() != 0:
+        pytest.skip("all other tests run as an ordinary user here")
+    answer = run_judge(without, prefix=as_ordinary_user(), python=everyones_python())
     assert (answer["uid"], answer["other_uid"]) == (65533, False)
     check_contained(answer)
+
+
+ORDINARY_USER = ("--reuid", "65533", "--regid", "65533", "--clear-groups")
+
+
+def as_ordinary_user() -> tuple[str, ...]:
+    """What to start a program with for it to run as an ordinary user: nothing if we are one."""
+    setpriv = shutil.which("setpriv")
+    if os.getuid() == 0 and setpriv is None:
+        pytest.skip("no setpriv")
+    return (str(setpriv), *ORDINARY_USER) if os.getuid() == 0 else ()
+
+
+_REFUSES = """
+linux.no_new_privileges()
+column = syscalls.machine_index()
+def refuse(name, error):
+    return seccomp._if_equal(syscalls.NUMBERS[name][column], seccomp._errno(error))
+user = seccomp._load(16) + seccomp._op(seccomp._JUMP_SET, linux.CLONE_NEWUSER, 0, 1) + seccomp._REFUSE + seccomp._ALLOW
+"""
+# AppArmor as Ubuntu 24.04 sets it up: an ordinary user gets the namespaces, and may do nothing in them.
+_LIKE_UBUNTU = (
+    _REFUSES
+    + """
+linux.load_seccomp(seccomp._load(0) + refuse("mount", 13) + refuse("mount_setattr", 13) + seccomp._ALLOW)
+"""
+)
+_NO_USER_NAMESPACES = (
+    _REFUSES
+    + """
+number = syscalls.NUMBERS["unshare"][column]
+linux.load_seccomp(seccomp._load(0) + seccomp._if_equal(number, user) + seccomp._ALLOW)
+"""
+)
+
+
+def test_namespaces_that_turn_out_to_be_powerless_are_left_alone() -> None:
+    answer = run_judge(_LIKE_UBUNTU, prefix=as_ordinary_user(), python=everyones_python())
+    assert not answer["user_namespace"] and not answer["mount_namespace"]
+    assert "namespaces: [Errno 13] mount " in str(answer["notes"])
+    check_contained(answer)
+
+
+BWRAP = ("bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp")
+
+
+@pytest.mark.parametrize("user", ["ours", "ordinary"])
+def test_nested_in_bubblewrap(user: str) -> None:
+    if shutil.which("bwrap") is None or not can_have_namespaces():
+        pytest.skip("no bubblewrap here")
+    prefix = as_ordinary_user() if user == "ordinary" else ()
+    shown = [option for folder in (ROOT, sys.prefix) for option in ("--ro-bind", str(folder), str(folder))]
+    answer = run_judge("", prefix=(*prefix, *BWRAP, *shown), python=everyones_python())
+    assert answer["user_namespace"] and answer["private_view"]
+    assert not answer["other_uid"]  # root in there is somebody else's uid, and all there is
+    check_contained(answer)
+
+
+@pytest.mark.parametrize("script", ["", _NO_USER_NAMESPACES], ids=["full", "root's mounts"])
+def test_root_with_everything_in_a_private_home(script: str) -> None:
+    if os.getuid() != 0:
+        pytest.skip("for ordinary users their own home is not private")
+    with tempfile.TemporaryDirectory(prefix="home-") as home:
+        Path(home).chmod(0o700)
+        venv.create(f"{home}/environment", symlinks=True)
+        shutil.copytree(ROOT / "kernelsmith", f"{home}/sources/kernelsmith", ignore=shutil.ignore_patterns("*.pyc"))
+        Path(home, "notes").write_text("SECRET")
+        answer = run_judge(script, python=f"{home}/environment/bin/python", sources=Path(home, "sources"))
+        assert answer["other_uid"] and answer["private_view"] and answer["readonly_mounts"]
+        assert answer["user_namespace"] is not bool(script)
+        check_contained(answer)
+
+
+def test_root_in_a_private_home_that_nothing_can_show_is_told_what_to_do(tmp_path: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("for ordinary users their own home is not private")
+    (tmp_path / "roles").mkdir()
+    tmp_path.chmod(0o700)
+    with pytest.raises(SandboxError, match=r"user 65534, who cannot read .*allow root to mount"):
+        Zygote(python=everyones_python(), preload=(), path=[str(tmp_path / "roles")], without=(Layer.NAMESPACES,))
 
 
 def test_root_becomes_another_user() -> None:

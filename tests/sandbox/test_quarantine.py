@@ -94,7 +94,7 @@ def place() -> Iterator[tuple[Path, dict[str, Any]]]:
 def test_nothing_gets_out_and_nothing_is_left(without: tuple[Layer, ...], prefix: list[str]) -> None:
     if prefix and not (ROOT and shutil.which(prefix[0])):
         pytest.skip("only root can be another user")
-    if without and landlock.abi() < quarantine.SCOPED_ABI:
+    if without and landlock.abi() < landlock.SCOPED_ABI:
         pytest.skip("Landlock here does not keep signals inside")
     with open_folder() as base, place() as (outside, order):
         if prefix:

@@ -59,7 +59,7 @@ def until(condition: object, seconds: float = 10.0) -> bool:
 def zygote_process(zygote: Zygote) -> int:
     """The process that forks: the one below its keeper where it has namespaces of its own."""
     keeper = zygote.pid
-    return usage.descendants(keeper)[0] if zygote.layers.pid_namespace else keeper
+    return usage.descendants(keeper)[0] if zygote.layers.private_view else keeper
 
 
 def test_a_child_finds_itself_in_an_empty_scratch_with_little_else(
@@ -169,32 +169,35 @@ def test_two_hundred_children_leave_no_trace(zygote: Zygote) -> None:
     assert usage.descendants(os.getpid()) == processes
 
 
-def test_a_lost_zygote_costs_its_children_and_is_replaced() -> None:
-    for mode in MODES:
-        with light_zygote(mode) as zygote:
-            child = zygote.spawn("honest_role", limits=SMALL)
-            lost = zygote_process(zygote)
-            os.kill(lost, signal.SIGKILL)
-            assert until(lambda lost=lost: not Path(f"/proc/{lost}/exe").exists())
-            with pytest.raises(ChildEnded) as caught:
-                ask(child, "ping", seconds=10)
-            assert caught.value.exit.ending is Ending.LOST
-            assert until(lambda child=child: not Path(f"/proc/{child.pid}").exists())
-            with zygote.spawn("honest_role", limits=SMALL) as child:
-                assert ask(child, "ping") == "pong"
-
-
-def test_closing_ends_children_and_removes_every_file() -> None:
-    before = (open_fds(), os.listdir(tempfile.gettempdir()))
-    for mode in MODES:
-        zygote = light_zygote(mode)
+@pytest.mark.parametrize("whom", ["zygote", "keeper"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_lost_zygote_costs_its_children_and_is_replaced(mode: str, whom: str) -> None:
+    with light_zygote(mode) as zygote:
+        if whom == "keeper" and not zygote.layers.private_view:
+            pytest.skip("no keeper in this mode")
         child = zygote.spawn("honest_role", limits=SMALL)
-        zygote.close()
-        zygote.close()
-        assert child.kill().ending is Ending.KILLED
-        assert not usage.descendants(zygote.pid)
-        with pytest.raises(ValueError, match="closed"):
-            zygote.spawn("honest_role", limits=SMALL)
+        lost = zygote.pid if whom == "keeper" else zygote_process(zygote)
+        os.kill(lost, signal.SIGKILL)
+        assert until(lambda: not Path(f"/proc/{lost}/exe").exists())
+        with pytest.raises(ChildEnded) as caught:
+            ask(child, "ping", seconds=10)
+        assert caught.value.exit.ending is Ending.LOST
+        assert until(lambda: not Path(f"/proc/{child.pid}").exists())
+        with zygote.spawn("honest_role", limits=SMALL) as other:
+            assert ask(other, "ping") == "pong"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_closing_ends_children_and_removes_every_file(mode: str) -> None:
+    before = (open_fds(), os.listdir(tempfile.gettempdir()))
+    zygote = light_zygote(mode)
+    child = zygote.spawn("honest_role", limits=SMALL)
+    zygote.close()
+    zygote.close()
+    assert child.kill().ending is Ending.KILLED
+    assert not usage.descendants(zygote.pid)
+    with pytest.raises(ValueError, match="closed"):
+        zygote.spawn("honest_role", limits=SMALL)
     assert (open_fds(), os.listdir(tempfile.gettempdir())) == before
 
 
