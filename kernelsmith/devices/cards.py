@@ -69,7 +69,7 @@ def variables(target: Target, environment: Mapping[str, str] = os.environ) -> di
 def _compiled_for(target: Target) -> dict[str, str]:
     """What devices/gpu.py compiles for, where the target's file says it."""
     info = target.triton
-    if info.arch is None or target.access.cards is None:
+    if info.arch is None or info.backend == "cpu":
         return {}
     return {"KERNELSMITH_TRITON_TARGET": f"{info.backend}:{info.arch}:{info.warp_size}"}
 

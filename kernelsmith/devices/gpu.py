@@ -108,9 +108,10 @@ class GpuDevice:
 
     def compile(self, kernel: Kernel) -> GpuKernel:
         """Raises ValueError with the compiler's words, also where the kernel does not fit into the device."""
+        from triton.runtime import driver
         from triton.runtime.errors import OutOfResources
 
-        compiled = compile_ttir(kernel, _target())
+        compiled = compile_ttir(kernel, given_target() or driver.active.get_current_target())
         try:
             compiled._init_handles()
         except OutOfResources as error:
@@ -157,13 +158,13 @@ class GpuDevice:
             raise RuntimeError("the device computes wrong sums")
 
 
-def _target() -> Any:
+def given_target() -> Any:
+    """The `GPUTarget` that the target's file names; None where it leaves that to the driver. Touches no device."""
     from triton.backends.compiler import GPUTarget
-    from triton.runtime import driver
 
     given = os.environ.get(TARGET_VARIABLE)
     if given is None:
-        return driver.active.get_current_target()
+        return None
     backend, arch, warp_size = given.split(":")
     return GPUTarget(backend, int(arch) if arch.isdecimal() else arch, int(warp_size))
 

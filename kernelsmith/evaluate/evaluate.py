@@ -65,7 +65,8 @@ def evaluate(job: Job, room: Room) -> Evaluation:
         closing(LauncherSession(room.zygote, limits, room.arenas, room.binaries)) as launcher,
     ):
         deadline = time.monotonic() + job.seconds
-        examiner = Examiner(launcher, job.source, job.level, job.seed) if job.checked else None
+        checked = job.checked and room.card.node is None  # there are checked builds for the CPU only
+        examiner = Examiner(launcher, job.source, job.level, job.seed) if checked else None
         checker = Checker(
             room.truths, operator, candidate, launcher, seed=job.seed, deadline=deadline, examiner=examiner
         )

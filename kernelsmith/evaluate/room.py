@@ -82,10 +82,11 @@ class Room:
         """Started when first needed: describing an operator needs none."""
         with self._lock:
             if self._zygote is None:
+                info = self.target.triton
                 threads = {"KERNELSMITH_CPU_THREADS": str(self.threads)}
                 self._zygote = Zygote(
                     preload=(*PRELOAD, self.target.module),
-                    warm=WARM,
+                    warm=WARM if info.backend == "cpu" or info.arch is not None else "",
                     readable=cards.readable(self.target, self.card),
                     environment={**ENVIRONMENT, **threads, **cards.variables(self.target)},
                     unsafe=self._unsafe,

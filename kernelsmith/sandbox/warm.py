@@ -11,6 +11,7 @@ import os
 
 import triton
 import triton.language as tl
+from triton.compiler import ASTSource
 
 from kernelsmith.devices import DEFAULT, MODULE_VARIABLE
 
@@ -25,9 +26,18 @@ def _row(x, y, n, block: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 def compile_something() -> None:
-    """Compile a kernel for the active device, and load what launches on the CPU need, checked ones too."""
+    """Compile a kernel for the target, and load what launches on the CPU need, checked ones too.
+
+    For a GPU its `GPUTarget` is named, since Triton's driver would make a context, which no fork can use.
+    """
     import torch
 
+    from kernelsmith.devices import gpu
+
+    if (target := gpu.given_target()) is not None:
+        kinds = {"x": "*fp32", "y": "*fp32", "n": "i32", "block": "constexpr"}
+        triton.compile(ASTSource(_row, kinds, {"block": 128}), target=target)
+        return
     _row.warmup(torch.float32, torch.float32, 100, block=128, grid=(1,))
     if os.environ.get(MODULE_VARIABLE, DEFAULT) == DEFAULT:
         from kernelsmith.devices.cpu import idle_kernel

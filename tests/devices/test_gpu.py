@@ -9,6 +9,9 @@ import torch
 
 from kernelsmith.devices import gpu
 from kernelsmith.plan import Kernel
+from kernelsmith.sandbox.limits import Limits
+from kernelsmith.sandbox.roles import PROBE, WARM
+from kernelsmith.sandbox.zygote import ChildEnded, Zygote
 from tests.sandbox.test_launcher import ADD, KERNEL
 
 HOPPER, ELF = ("cuda", 90, 32), b"\x7fELF"
@@ -89,3 +92,13 @@ def test_the_clock_counts_the_device_and_not_the_launches() -> None:
     run = kernel.bind((1, 1, 1), [x.data_ptr(), y.data_ptr(), 1.0])
     one, many = (sorted(device.time([run] * n) for _ in range(9))[4] for n in (1, 100))
     assert many < 100 * max(one, 5_000), "100 launches of nothing are less than 5 microseconds each on the device"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the probe would find a GPU")
+def test_a_zygote_for_a_gpu_compiles_for_it_and_touches_no_device() -> None:
+    """It would not start with a second thread, which a context brings."""
+    environment = {gpu.TARGET_VARIABLE: "cuda:90:32", "KERNELSMITH_DEVICE_MODULE": "kernelsmith.devices.gpu"}
+    made = Zygote(preload=("torch", "triton", "kernelsmith.devices.gpu"), warm=WARM, environment=environment)
+    with made as zygote, zygote.spawn(PROBE, limits=Limits()) as child, pytest.raises(ChildEnded) as ended:
+        child.request(b"{}", seconds=60.0)
+    assert "CUDA" in ended.value.exit.log, "this machine has no GPU, and the probe says so"
