@@ -35,6 +35,8 @@ LIFETIME_SECONDS = 3600.0
 """Of a candidate's processes, for when the judge is stuck: questions have limits of their own, and `Job.seconds` counts
 none of the time that passes while others are at work."""
 MEMORY_BYTES = 8 << 30
+DEVICE_BYTES = 32 << 30
+"""Of a card, for a candidate and for its launcher each: more than the plans that are allowed need."""
 CASES_ELSEWHERE = 8
 
 
@@ -59,10 +61,12 @@ def evaluate(job: Job, room: Room) -> Evaluation:
     clock = _Clock()
     if refused := screen(job.source, entry=operator.info.name):
         return refused.model_copy(update={"seconds": clock.seconds()})
-    limits = Limits(seconds=LIFETIME_SECONDS, memory_bytes=MEMORY_BYTES, threads=room.threads)
+    device = DEVICE_BYTES if room.card.node else None
+    limits = Limits(seconds=LIFETIME_SECONDS, memory_bytes=MEMORY_BYTES, threads=room.threads, device_bytes=device)
     with (
         closing(CandidateSession(room.zygote, limits, room.arenas, room.binaries)) as candidate,
         closing(LauncherSession(room.zygote, limits, room.arenas, room.binaries)) as launcher,
+        room.attended(candidate.child, launcher.child, nbytes=device),
     ):
         deadline = time.monotonic() + job.seconds
         checked = job.checked and room.card.node is None  # there are checked builds for the CPU only
@@ -216,6 +220,7 @@ class _Evaluating:
         """Facts beside the verdict."""
         facts = [] if self.job.level is Level.FULL else ["checked at quick level: a sample of the input space"]
         unavailable = self.room.rivals(self.job.operator).unavailable if self.job.bench else {}
+        facts += self.room.notes()
         facts += noise.note(self.disturbance) if self.room.target.torch_device == "cpu" else ()
         return facts + [f"no {name} baseline: {why}" for name, why in unavailable.items()]
 

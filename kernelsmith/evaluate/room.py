@@ -6,13 +6,16 @@ import functools
 import os
 import tempfile
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
 
 from kernelsmith.devices import cards
 from kernelsmith.devices.cards import Card
+from kernelsmith.devices.health import health_of
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate.attendant import Attendant, Trouble
 from kernelsmith.evaluate.baseline import ENVIRONMENT
 from kernelsmith.evaluate.bench import copy_bandwidth
 from kernelsmith.evaluate.binaries import Binaries, cache_folder
@@ -28,7 +31,7 @@ from kernelsmith.sandbox.limits import Ending, Limits
 from kernelsmith.sandbox.memory import ArenaPool
 from kernelsmith.sandbox.roles import PRELOAD, PROBE, WARM
 from kernelsmith.sandbox.tensors import torch_threads
-from kernelsmith.sandbox.zygote import ChildEnded, Zygote
+from kernelsmith.sandbox.zygote import Child, ChildEnded, Zygote
 from kernelsmith.targets import Target, resolve
 
 OPERATOR_FILE = "operator.py"
@@ -59,6 +62,8 @@ class Room:
         self.binaries = Binaries(self._builder, cache_folder()) if self.target.torch_device == "cpu" else None
         """Of kernels for the CPU; the processes of other devices compile for themselves."""
         self._unsafe = unsafe_no_sandbox
+        health = health_of(self.target)
+        self._attendant = Attendant(health, self.card) if health else None
         self._lock = threading.Lock()
         self._zygote: Zygote | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -122,9 +127,27 @@ class Room:
     def seeds(self, ref: OperatorRef) -> tuple[Seed, ...]:
         return self.rivals(ref).lift()
 
-    def probe(self) -> None:
-        """Have the device do a little work in a process of its own. Raises InfrastructureError where it does not, which
-        is a StuckError where that process cannot even be ended."""
+    @property
+    def unwell(self) -> Trouble | None:
+        """Why the card should not be used; None as long as nothing is known against it."""
+        return self._attendant.unwell if self._attendant else None
+
+    def notes(self) -> tuple[str, ...]:
+        """What was noticed on the card."""
+        return self._attendant.take_notes() if self._attendant else ()
+
+    def attended(self, *children: Child, nbytes: int | None) -> AbstractContextManager[None]:
+        """Hold the children to so many bytes of the card's memory, each."""
+        if self._attendant is None or nbytes is None:
+            return nullcontext()
+        return self._attendant.attending(dict.fromkeys(children, nbytes))
+
+    def probe(self, pid: int | None = None) -> None:
+        """Have the device do a little work in a process of its own, and see that the driver has let go of process
+        `pid`. Raises InfrastructureError where it is not so, a StuckError where its process cannot even be ended."""
+        health = health_of(self.target)
+        if health is not None and any(use.pid == pid for use in health.uses(self.card)):
+            raise InfrastructureError(f"the driver still lists process {pid}")
         with self.zygote.spawn(PROBE, limits=Limits(seconds=2 * PROBE_SECONDS), label="probe") as child:
             try:
                 child.request(b"{}", seconds=PROBE_SECONDS)
@@ -146,6 +169,8 @@ class Room:
         return ref.model_copy(update={"path": str(path), "text": None})
 
     def close(self) -> None:
+        if self._attendant is not None:
+            self._attendant.close()
         with self._lock:
             if self._folder is not None:
                 self._folder.cleanup()

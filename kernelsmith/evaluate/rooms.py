@@ -66,6 +66,8 @@ class Rooms:
         with self._lock:
             deadline = time.monotonic() + PATIENCE_SECONDS
             pauses = _pauses()
+            if self._room is not None and (trouble := self._room.unwell) is not None:
+                self._abandon(self._room, marks.new(self._room.card.name, trouble.why, pid=trouble.pid))
             while self._room is None:
                 bad: list[DeviceMark] = []
                 for card in cards.present(self._target):
@@ -83,15 +85,18 @@ class Rooms:
         from kernelsmith.evaluate.evaluate import evaluate  # late: describing an operator needs none of it
 
         given_up: list[DeviceMark] = []
+        alone = False
         while len(given_up) < CHANCES:
-            # one that hung a card is tried again alone, so that it is not blamed for what another does
-            with self._jobs.exclusive() if given_up else self._jobs.shared(), self._entered() as room:
+            with self._jobs.exclusive() if alone else self._jobs.shared(), self._entered() as room:
+                alone = True  # the next time, so that it is not blamed for what another does
                 try:
                     verdict = evaluate(job, room)
                 except StuckError as stuck:
                     given_up.append(self._give_up(room, stuck, job))
-                else:
-                    return verdict.model_copy(update={"given_up": (*verdict.given_up, *given_up)})
+                    continue
+                if verdict.outcome is Outcome.PASSED or room is self._room:
+                    return verdict.model_copy(update={"given_up": tuple(given_up)})
+                # it failed on a card that another job hung meanwhile: that says nothing
         return Evaluation(
             outcome=Outcome.TIMEOUT,
             stage=Stage.CHECK,
@@ -119,22 +124,28 @@ class Rooms:
         finally:
             with self._lock:
                 self._at_work[room] -= 1
-                over = not self._at_work[room]
-                if over:
-                    del self._at_work[room]
-                unused = over and room is not self._room
-            if unused:
-                threading.Thread(target=room.close, name="closing a room", daemon=True).start()
+                self._close_unused(room)
+
+    def _close_unused(self, room: Room) -> None:
+        """Off the way of jobs: its processes may take long to end. The caller holds the lock."""
+        if room is not self._room and not self._at_work[room]:
+            del self._at_work[room]
+            threading.Thread(target=room.close, name="closing a room", daemon=True).start()
 
     def _give_up(self, room: Room, stuck: StuckError, job: Job) -> DeviceMark:
         """Mark the room's card, and open none on it until it is well."""
-        card = room.card
-        if card.node is None:
+        if room.card.node is None:
             raise stuck
-        mark = marks.write(marks.new(card.name, stuck.message, pid=stuck.pid, candidate=digest(job.source)))
+        return self._abandon(
+            room, marks.new(room.card.name, stuck.message, pid=stuck.pid, candidate=digest(job.source))
+        )
+
+    def _abandon(self, room: Room, reason: DeviceMark) -> DeviceMark:
+        card, mark = room.card, marks.write(reason)
         with self._lock:
             if self._room is not None and self._room.card == card:
-                self._room = None
+                idle, self._room = self._room, None
+                self._close_unused(idle)
             if card.name not in self._own:
                 self._own.add(card.name)
                 threading.Thread(target=self._await, args=(card,), name=f"{card.name} is bad", daemon=True).start()
@@ -147,6 +158,7 @@ class Rooms:
                 return
             with self._lock:
                 if (mark := marks.read(card.name)) is None:
+                    self._own.discard(card.name)
                     return
                 if (room := self._recovered(card, mark)) is not None:
                     if self._room is not None:
@@ -163,7 +175,7 @@ class Rooms:
         pid: int | None = None
         room = self._make(card)
         try:
-            room.probe()
+            room.probe(mark.pid)
             marks.clear(card.name)
             self._own.discard(card.name)
             return room
@@ -173,7 +185,7 @@ class Rooms:
             why = error.message
         room.close()
         marks.clear(card.name)
-        marks.write(marks.new(card.name, f"it does not answer: {why}", pid=pid, candidate=mark.candidate))
+        marks.write(marks.new(card.name, f"it does not answer: {why}", pid=pid or mark.pid, candidate=mark.candidate))
         return None
 
 

@@ -64,6 +64,7 @@ _T = TypeVar("_T")
 _OUTCOME_OF_ENDING = {
     Ending.TIMEOUT: Outcome.TIMEOUT,
     Ending.MEMORY: Outcome.MEMORY,
+    Ending.DEVICE_MEMORY: Outcome.MEMORY,
     Ending.PROCESSES: Outcome.SANDBOX_VIOLATION,
     Ending.LOG_FLOOD: Outcome.SANDBOX_VIOLATION,
     Ending.DISK: Outcome.SANDBOX_VIOLATION,
@@ -137,7 +138,7 @@ class _Session:
 
     def __init__(self, zygote: Zygote, role: str, limits: Limits, what: str, pool: ArenaPool) -> None:
         self.desk = Desk(pool)
-        self._child = zygote.spawn(role, limits=limits, label=what)
+        self.child = zygote.spawn(role, limits=limits, label=what)
         self._what = what
         self._end: Ending | None = None
         self._resting = False
@@ -154,7 +155,7 @@ class _Session:
         """Let it run between questions too."""
         if self._resting:
             self._resting = False
-            self._child.resume()
+            self.child.resume()
 
     def close(self) -> None:
         """Kill it and everything it started; its arenas are used again only where it is known to be dead.
@@ -162,7 +163,7 @@ class _Session:
         Raises StuckError where it does not die, unless that is known."""
         stuck: StuckError | None = None
         if self._end is None:
-            end = self._child.kill()
+            end = self.child.kill()
             self._end = end.ending
             stuck = StuckError(self._what, end) if end.ending is Ending.STUCK else None
         if self._end in (Ending.LOST, Ending.STUCK):
@@ -173,7 +174,7 @@ class _Session:
             raise stuck
 
     def _stand_still(self) -> None:
-        if self._end is None and not self._child.pause():
+        if self._end is None and not self.child.pause():
             self.close()
             raise CandidateFailure(
                 Outcome.SANDBOX_VIOLATION, f"processes of the {self._what} cannot be stopped", stage=Stage.BENCH
@@ -188,9 +189,9 @@ class _Session:
     def _answer(self, payload: bytes, fds: Sequence[int], seconds: float, stage: Stage) -> bytes:
         begin = time.perf_counter_ns()
         if self._resting:
-            self._child.resume()
+            self.child.resume()
         try:
-            answer = self._child.request(payload, fds, seconds=seconds).payload
+            answer = self.child.request(payload, fds, seconds=seconds).payload
             self.asked_ns = time.perf_counter_ns() - begin
             return answer
         except ChildEnded as ended:
@@ -205,9 +206,10 @@ class _Session:
         if end.ending is Ending.LOST:
             return InfrastructureError(f"the sandbox lost the {self._what} process ({end.describe()})")
         outcome = _OUTCOME_OF_ENDING[end.ending]
+        kind = "device memory" if end.ending is Ending.DEVICE_MEMORY else "memory"
         words = {
             Outcome.TIMEOUT: f"did not finish within {seconds:g} s",
-            Outcome.MEMORY: f"used more memory than allowed (peak {end.peak_bytes / 2**20:.0f} MiB)",
+            Outcome.MEMORY: f"used more {kind} than allowed (the host's at most {end.peak_bytes / 2**20:.0f} MiB)",
             Outcome.SANDBOX_VIOLATION: f"broke a limit of the sandbox: {end.ending.value.replace('_', ' ')}",
             Outcome.CRASHED: f"the process {end.describe()}",
         }[outcome]

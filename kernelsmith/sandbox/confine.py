@@ -150,6 +150,8 @@ def _move_home(scratch: str, limits: Limits) -> None:
     os.chdir(scratch)
     os.environ.update(dict.fromkeys(HOMES, scratch), USER="candidate", LOGNAME="candidate")
     os.environ["KERNELSMITH_THREADS"] = str(limits.threads)
+    if limits.device_bytes is not None:
+        os.environ["KERNELSMITH_DEVICE_BYTES"] = str(limits.device_bytes)
     tempfile.tempdir = None
 
 

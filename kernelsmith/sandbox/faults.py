@@ -10,6 +10,8 @@ import linecache
 import traceback
 from types import TracebackType
 
+import torch
+
 from kernelsmith.model import Outcome
 from kernelsmith.sandbox.autotune_hook import PrunedError
 from kernelsmith.sandbox.messages import Failed
@@ -56,6 +58,8 @@ def _classify(error: BaseException) -> tuple[Outcome, str]:
         return Outcome.COMPILE_ERROR, str(error)
     if isinstance(error, OutOfResources):
         return Outcome.RESOURCE_LIMIT, text
+    if isinstance(error, torch.OutOfMemoryError):
+        return Outcome.MEMORY, f"device memory: {text}"
     if isinstance(error, MemoryError):
         return Outcome.MEMORY, text
     return Outcome.RUNTIME_ERROR, text

@@ -29,6 +29,7 @@ class Ending(StrEnum):
     SIGNALLED = "signalled"
     TIMEOUT = "timeout"
     MEMORY = "memory"
+    DEVICE_MEMORY = "device_memory"
     PROCESSES = "processes"
     LOG_FLOOD = "log_flood"
     DISK = "disk"
@@ -43,7 +44,8 @@ class Limits:
 
     `memory_bytes` counts what the tree takes beyond what the fork inherits: its own and swapped pages, page tables,
     arenas whether mapped or only held, files in the scratch, and what its pipes can hold.
-    `processes` counts threads too; `threads` is only advice, handed to the role as KERNELSMITH_THREADS.
+    `processes` counts threads too; `threads` is only advice, handed to the role as KERNELSMITH_THREADS. `device_bytes`
+    bounds the memory of an accelerator: inside by the role's own allocator, outside where the driver can be asked.
     """
 
     seconds: float = 60.0
@@ -53,11 +55,14 @@ class Limits:
     scratch_bytes: int = 512 << 20
     log_bytes: int = 4 << 20
     threads: int = 1
+    device_bytes: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("seconds", "memory_bytes", "processes", "file_bytes", "scratch_bytes", "log_bytes", "threads"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"limit {name} must be positive, not {getattr(self, name)!r}")
+        if self.device_bytes is not None and self.device_bytes <= 0:
+            raise ValueError(f"limit device_bytes must be positive, not {self.device_bytes!r}")
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,10 @@ class Child:
         """Let it run again."""
         self._watched.resume()
 
+    def stop(self, reason: Ending) -> None:
+        """SIGKILL the whole tree for this reason, from any thread and without waiting: whoever asks is told."""
+        self._watched.stop(reason)
+
     def kill(self) -> Exit:
         """SIGKILL the whole tree and return how it ended; the recorded end if it has ended before.
 

@@ -17,6 +17,7 @@ from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate import evaluate as evaluating
 from kernelsmith.evaluate import room as opening
 from kernelsmith.evaluate import rooms as moving
+from kernelsmith.evaluate.attendant import Trouble
 from kernelsmith.evaluate.rooms import Rooms
 from kernelsmith.evaluate.session import StuckError
 from kernelsmith.execute import DeviceLostError
@@ -54,9 +55,11 @@ class Scene:
         self.folder = targets_with(tmp_path, "/dev/[fz][ue][lr][lo]")
         self.hung: list[subprocess.Popen[bytes]] = []
         self.closed: list[str] = []
-        self.unwell = ""
+        self.refuses = ""
+        self.unwell: Trouble | None = None
         self.met: set[str] = set()
         self.together = threading.Barrier(2)
+        self.slowly = threading.Event()
         monkeypatch.setattr(evaluating, "evaluate", self.evaluate)
 
     def rooms(self) -> Rooms:
@@ -72,6 +75,10 @@ class Scene:
             raise self.stuck()
         if job.source in ("hang", "meet and hang"):
             raise self.stuck()
+        if job.source == "slow" and not self.met:
+            self.met.add(job.source)
+            self.slowly.wait(20)
+            return Evaluation(outcome=Outcome.TIMEOUT, stage=Stage.CHECK, message="did not finish within 60 s")
         return PASSED
 
     def stuck(self) -> StuckError:
@@ -89,9 +96,13 @@ class StandInRoom:
         self.card = card
         self._scene = scene
 
-    def probe(self) -> None:
-        if self._scene.unwell:
-            raise InfrastructureError(self._scene.unwell)
+    @property
+    def unwell(self) -> Trouble | None:
+        return self._scene.unwell if self.card.index == 0 else None
+
+    def probe(self, pid: int | None = None) -> None:
+        if self._scene.refuses:
+            raise InfrastructureError(self._scene.refuses)
 
     def close(self) -> None:
         self._scene.closed.append(self.card.name)
@@ -172,6 +183,36 @@ def test_who_was_on_the_card_when_another_hung_it_is_not_charged(scene: Scene, m
     rooms.close()
 
 
+def test_who_fails_on_a_card_that_another_hung_meanwhile_is_judged_again(scene: Scene) -> None:
+    rooms = scene.rooms()
+    verdicts: list[Evaluation] = []
+    slow = threading.Thread(target=lambda: verdicts.append(rooms.evaluate(job("slow"))))
+    slow.start()
+    assert until(lambda: "slow" in scene.met)
+    rooms._abandon(rooms.room(), marks.new("stand:0", "another job hung it"))
+    scene.slowly.set()
+    slow.join(20)
+    assert verdicts == [PASSED]
+    rooms.close()
+
+
+def test_a_card_with_leftovers_is_left_and_its_empty_room_closed(scene: Scene) -> None:
+    rooms = scene.rooms()
+    assert rooms.room().card.name == "stand:0"
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    scene.refuses = "the driver still lists it"
+    scene.unwell = Trouble("stand:0 still holds 300 MiB for a process that has ended", ended.pid)
+    assert rooms.evaluate(job("right")).given_up == (), "no candidate of the new room is concerned"
+    assert rooms.room().card.name == "stand:1"
+    mark = marks.read("stand:0")
+    assert mark is not None and mark.pid == ended.pid
+    assert until(lambda: "stand:0" in scene.closed)
+    scene.refuses, scene.unwell = "", None
+    assert until(lambda: marks.read("stand:0") is None)
+    rooms.close()
+
+
 def test_a_later_run_says_that_the_card_is_still_bad_and_probes_it_once_it_is_free(scene: Scene) -> None:
     rooms = scene.rooms()
     rooms.evaluate(job("hang"))
@@ -179,10 +220,10 @@ def test_a_later_run_says_that_the_card_is_still_bad_and_probes_it_once_it_is_fr
     with pytest.raises(DeviceLostError, match="stand:0 was given up"):
         scene.rooms().room()
     scene.let_go()
-    scene.unwell = "the probe died of SIGBUS"
+    scene.refuses = "the probe died of SIGBUS"
     with pytest.raises(DeviceLostError, match="it does not answer: the probe died of SIGBUS"):
         scene.rooms().room()
-    scene.unwell = ""
+    scene.refuses = ""
     assert scene.rooms().room().card.name == "stand:0"
     assert marks.read("stand:0") is None
 
@@ -237,9 +278,9 @@ def test_a_real_hang_costs_the_card_until_its_process_has_died(tmp_path: Path, m
 
     releasing = threading.Thread(target=release)
     releasing.start()
-    spinning = judge(RIGHT + host("while True:\n    pass"), 1.0)
+    spinning = judge(RIGHT + host("while True:\n    pass"), 0.5)
     releasing.join()
-    assert spinning.outcome is Outcome.TIMEOUT and "did not finish" in spinning.message, "the second time it could die"
+    assert spinning.outcome is Outcome.TIMEOUT and "given up" not in spinning.message, "the second time it could die"
     (mark,) = spinning.given_up
     assert "process" in mark.why and "does not die" in mark.why
     assert marks.read("stand:0") is None
