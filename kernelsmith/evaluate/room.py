@@ -22,7 +22,8 @@ from kernelsmith.evaluate.binaries import Binaries, cache_folder
 from kernelsmith.evaluate.dynamic import refuse_dynamic
 from kernelsmith.evaluate.gate import DeviceGate
 from kernelsmith.evaluate.rivals import Rivals
-from kernelsmith.evaluate.session import BuilderSession, StuckError
+from kernelsmith.evaluate.session import BuilderSession
+from kernelsmith.evaluate.stuck import StuckError
 from kernelsmith.evaluate.trivial import refuse_trivial
 from kernelsmith.evaluate.truths import Truths
 from kernelsmith.model import Confinement, OperatorRef, Seed, digest

@@ -21,7 +21,7 @@ from kernelsmith.devices.cards import Card
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.gate import DeviceGate
 from kernelsmith.evaluate.room import Room
-from kernelsmith.evaluate.session import StuckError
+from kernelsmith.evaluate.stuck import StuckError
 from kernelsmith.execute import DeviceLostError
 from kernelsmith.model import DeviceMark, Evaluation, Job, Outcome, Stage, digest
 from kernelsmith.targets import resolve

@@ -14,6 +14,7 @@ from typing import TypeVar
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.binaries import Binaries
 from kernelsmith.evaluate.inputs import Case
+from kernelsmith.evaluate.stuck import StuckError
 from kernelsmith.evaluate.transport import Desk
 from kernelsmith.faults import Fault
 from kernelsmith.model import Evaluation, Mismatch, Outcome, Stage, Where
@@ -123,14 +124,6 @@ class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not 
             faults=self.faults,
             log=self.log[-LOG_CHARS:],
         )
-
-
-class StuckError(InfrastructureError):
-    """A process of the job was killed and does not die, so what it holds (memory, a device) is not free."""
-
-    def __init__(self, what: str, end: Exit) -> None:
-        super().__init__(f"the {what} process {end.describe()}", "`kernelsmith doctor` shows the state of the devices")
-        self.pid = end.survivor
 
 
 class _Session:

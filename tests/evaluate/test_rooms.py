@@ -19,7 +19,7 @@ from kernelsmith.evaluate import room as opening
 from kernelsmith.evaluate import rooms as moving
 from kernelsmith.evaluate.attendant import Trouble
 from kernelsmith.evaluate.rooms import Rooms
-from kernelsmith.evaluate.session import StuckError
+from kernelsmith.evaluate.stuck import StuckError
 from kernelsmith.execute import DeviceLostError
 from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome, Stage, digest
 from kernelsmith.sandbox import zygote
