@@ -15,10 +15,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernelsmith import targets
 from kernelsmith.errors import KernelsmithError, UsageError
 from kernelsmith.records import Finding, Health
+
+if TYPE_CHECKING:
+    from kernelsmith.devices.state import CardState
 
 TARGET = "cpu"
 """Whose file says which Triton is supported."""
@@ -36,6 +40,7 @@ def examine(runs: Path) -> Iterator[Finding]:
         _compiler,
         _cpu_backend,
         _sandbox,
+        _cards,
         lambda: _store(runs),
         _data_files,
         _keys,
@@ -137,6 +142,55 @@ def _sandbox() -> Iterator[Finding]:
         detail += "; missing: " + ", ".join(missing)
     health = Health.OK if not missing else Health.WARN if layers.sound else Health.FAIL
     yield Finding(name="sandbox", health=health, detail=detail, fix="; ".join(layers.notes))
+
+
+def _cards() -> Iterator[Finding]:
+    """Every card that a target's file describes and that is here; one that several targets share is told of once."""
+    from kernelsmith.devices.state import look
+
+    told: set[str] = set()
+    absent = []
+    for name in targets.available():
+        try:
+            target = targets.load(name)
+            states = look(target)
+        except UsageError:  # `_data_files` tells of it
+            continue
+        except KernelsmithError as error:
+            yield Finding(name=name, health=Health.FAIL, detail=error.message, fix=error.hint)
+            continue
+        absent += [f"{name} ({target.access.cards})"] if target.access.cards and not states else []
+        for state in states:
+            if state.card.name not in told:
+                told.add(state.card.name)
+                yield _card(target, state)
+    if absent:
+        yield Finding(name="cards", health=Health.OK, detail=f"none here of {', '.join(absent)}")
+
+
+def _card(target: targets.Target, state: CardState) -> Finding:
+    from kernelsmith.devices.health import health_of
+
+    name, node = state.card.name, state.card.node
+    if state.mark is not None:
+        return Finding(name=name, health=Health.FAIL, detail=state.mark.words, fix=state.advice)
+    if state.forbidden:
+        detail = f"{', '.join(state.forbidden)}: this user may not use them"
+        return Finding(name=name, health=Health.FAIL, detail=detail, fix=state.advice)
+    if state.missing:
+        return Finding(
+            name=name, health=Health.WARN, detail=f"{node}, without {', '.join(state.missing)}", fix=state.advice
+        )
+    health = health_of(target)
+    if health is None:
+        watched = f"{target.query} is not installed" if target.query else "its driver cannot be asked"
+        return Finding(name=name, health=Health.WARN, detail=f"{node}; {watched}: its memory is not watched")
+    try:
+        uses = health.uses(state.card)
+    except KernelsmithError as error:
+        return Finding(name=name, health=Health.FAIL, detail=f"{node}: {error.message}", fix=error.hint)
+    held = sum(use.nbytes for use in uses) >> 20
+    return Finding(name=name, health=Health.OK, detail=f"{node}, {len(uses)} processes hold {held} MiB of it")
 
 
 def _store(runs: Path) -> Iterator[Finding]:

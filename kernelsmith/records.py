@@ -304,6 +304,8 @@ class TargetRow(Frozen):
     summary: str
     path: str
     """Its file."""
+    state: str = "ready"
+    """Of its cards: ready, incomplete, given up, not allowed, or no card here."""
 
 
 class Targets(Frozen):

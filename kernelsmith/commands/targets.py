@@ -14,9 +14,10 @@ app = typer.Typer(help="List, show and check target files.", no_args_is_help=Tru
 
 @app.command("list")
 def list_targets(targets: options.Targets = None, json: options.Json = False, verbose: options.Verbose = False) -> None:
-    """Every target, and where its file is."""
+    """Every target, the state of its device, and where its file is."""
     from kernelsmith import config
     from kernelsmith import targets as files
+    from kernelsmith.devices.state import word_of
     from kernelsmith.records import TargetRow, Targets
     from kernelsmith.render import table
 
@@ -24,11 +25,14 @@ def list_targets(targets: options.Targets = None, json: options.Json = False, ve
     rows = []
     for name, path in files.available(folder).items():
         target = files.load(name, folder)
-        rows.append(TargetRow(name=name, device=target.torch_device, summary=target.summary, path=str(path)))
+        about = {"device": target.torch_device, "summary": target.summary, "path": str(path)}
+        rows.append(TargetRow(name=name, state=word_of(target), **about))
     if json:
         print_record(Targets(targets=tuple(rows)))
     else:
-        print_lines(table([("target", "device", "what"), *((r.name, r.device, r.summary) for r in rows)]))
+        print_lines(
+            table([("target", "device", "state", "what"), *((r.name, r.device, r.state, r.summary) for r in rows)])
+        )
 
 
 @app.command()

@@ -30,7 +30,7 @@ def cards(target: Target, environment: Mapping[str, str] = os.environ) -> tuple[
     numbers. The CPU is one card without a node."""
     if target.access.cards is None:
         return (Card(target.torch_device, 0, None),)
-    nodes = sorted(_matching(target.access.cards), key=lambda node: (_number(node), node))
+    nodes = sorted(matching(target.access.cards), key=lambda node: (_number(node), node))
     found = [Card(f"{target.torch_device}:{index}", index, node) for index, node in enumerate(nodes)]
     wanted = environment.get(target.visible_devices or "", "").split(",")
     if wanted == [""] or not all(one.strip().isdecimal() for one in wanted):
@@ -55,8 +55,8 @@ def readable(target: Target, card: Card, environment: Mapping[str, str] = os.env
     named = [environment.get(name, "") for name in target.access.environment]
     toolkits = [folder for text in named for folder in text.split(os.pathsep) if folder.startswith("/")]
     patterns = (*target.access.nodes, *target.access.folders)
-    matching = [path for pattern in patterns for path in _matching(pattern)]
-    return tuple(dict.fromkeys([*([card.node] if card.node else []), *matching, *toolkits]))
+    present = [path for pattern in patterns for path in matching(pattern)]
+    return tuple(dict.fromkeys([*([card.node] if card.node else []), *present, *toolkits]))
 
 
 def variables(target: Target, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -74,7 +74,8 @@ def _compiled_for(target: Target) -> dict[str, str]:
     return {"KERNELSMITH_TRITON_TARGET": f"{info.backend}:{info.arch}:{info.warp_size}"}
 
 
-def _matching(pattern: str) -> list[str]:
+def matching(pattern: str) -> list[str]:
+    """Paths that a pattern of a target's file stands for, in order."""
     return sorted(map(str, Path("/").glob(pattern.lstrip("/"))))
 
 
