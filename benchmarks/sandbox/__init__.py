@@ -1,0 +1,1 @@
+"""What isolation costs and how fast verdicts are: every goal of the sandbox in one command."""
