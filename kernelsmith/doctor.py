@@ -39,7 +39,7 @@ def examine(runs: Path) -> Iterator[Finding]:
         _packages,
         _compiler,
         _cpu_backend,
-        _sandbox,
+        sandbox,
         _cards,
         lambda: _store(runs),
         _data_files,
@@ -117,7 +117,8 @@ def _cpu_backend() -> Iterator[Finding]:
         yield Finding(name="Triton backends", health=Health.FAIL, detail=", ".join(names) or "none", fix=fix)
 
 
-def _sandbox() -> Iterator[Finding]:
+def sandbox() -> Iterator[Finding]:
+    """Which layers confine a candidate here."""
     from kernelsmith.sandbox.zygote import Zygote
 
     try:

@@ -17,6 +17,8 @@ from kernelsmith.records import (
     CallEnded,
     CallStarted,
     DeviceGivenUp,
+    DrillReport,
+    DrillResult,
     JudgingStarted,
     KernelReport,
     Notice,
@@ -179,6 +181,26 @@ def batch_lines(items: Sequence[BatchItem], result: BatchResult) -> list[str]:
     lines += [f"{item.name}: {line(item.message, 300)}" for item in items if item.message]
     lines += [f"{item.name}: {text}" for item in items for text in confinement_lines(item.confinement)]
     return [*lines, f"{result.ok} of {result.items} items are ok; {spending(result.spent, Budget())}"]
+
+
+# ---------------------------------------------------------------- the drill
+
+
+def drill_lines(result: DrillResult) -> list[str]:
+    """One hostile program, and below it what did not hold."""
+    held = "NOT HELD" if result.breaches else "held"
+    head = f"{held:8}  {result.mode:23}  {result.name:26}  {line(result.about, 110)} [{result.ended}]"
+    return [head, *(f"          {breach.fault.value}: {line(breach.what, 300)}" for breach in result.breaches)]
+
+
+def drill_summary(report: DrillReport) -> list[str]:
+    """By mode: how many programs, how many of them held."""
+    lines = []
+    for mode in dict.fromkeys(result.mode for result in report.results):
+        results = [result for result in report.results if result.mode == mode]
+        held = sum(not result.breaches for result in results)
+        lines.append(f"{mode}: {held} of {len(results)} held, in {duration(sum(result.seconds for result in results))}")
+    return [*lines, *(f"{what}: not run here: {line(why, 300)}" for what, why in report.not_run.items())]
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -17,12 +17,12 @@ ORDER = (
     *("errors", "text", "files", "faults", "model", "proposal", "plan"),
     *("resources", "config", "targets", "library", "prompts", "operators"),
     *("records", "runs", "seals", "budget", "migrations", "rows", "store"),
-    *("propose", "triton_cpu", "devices", "sandbox", "execute", "evaluate"),
+    *("propose", "triton_cpu", "devices", "sandbox", "execute", "evaluate", "drill"),
     *("flights", "rotation", "briefing", "ledger", "summary", "tune", "session"),
     *("render", "live", "batch", "report", "export", "doctor", "commands", "cli", "__main__"),
 )
 """A unit (module or folder of the package) imports only units named before it."""
-CONTROLLER = frozenset(ORDER) - {"operators", "triton_cpu", "devices", "sandbox", "evaluate", "export"}
+CONTROLLER = frozenset(ORDER) - {"operators", "triton_cpu", "devices", "sandbox", "evaluate", "drill", "export"}
 HEAVY = frozenset({"torch", "triton", "openai", "anthropic", "genai_prices"})
 
 MAX_LINES = 430

@@ -55,11 +55,14 @@ class _Clock:
         return StageSeconds(compile=self.compile, check=check, bench=self.bench, total=total)
 
 
-def evaluate(job: Job, room: Room) -> Evaluation:
-    """The verdict on one candidate. Raises OperatorError, SandboxError, InfrastructureError."""
+def evaluate(job: Job, room: Room, *, screened: bool = True) -> Evaluation:
+    """The verdict on one candidate. Raises OperatorError, SandboxError, InfrastructureError.
+
+    Without the screen, which the drill leaves out to show that it is never the last line of defence, the rest holds.
+    """
     operator = room.operator(job.operator)
     clock = _Clock()
-    if refused := screen(job.source, entry=operator.info.name):
+    if screened and (refused := screen(job.source, entry=operator.info.name)):
         return refused.model_copy(update={"seconds": clock.seconds()})
     device = DEVICE_BYTES if room.card.node else None
     limits = Limits(seconds=LIFETIME_SECONDS, memory_bytes=MEMORY_BYTES, threads=room.threads, device_bytes=device)

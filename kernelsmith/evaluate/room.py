@@ -6,6 +6,7 @@ import functools
 import os
 import tempfile
 import threading
+from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from kernelsmith.evaluate.trivial import refuse_trivial
 from kernelsmith.evaluate.truths import Truths
 from kernelsmith.model import Confinement, OperatorRef, Seed, digest
 from kernelsmith.operators.load import LoadedOperator, load
-from kernelsmith.sandbox.limits import Ending, Limits
+from kernelsmith.sandbox.limits import Ending, Layer, Limits
 from kernelsmith.sandbox.memory import ArenaPool
 from kernelsmith.sandbox.roles import PRELOAD, PROBE, WARM
 from kernelsmith.sandbox.tensors import torch_threads
@@ -51,7 +52,13 @@ class Room:
     """One card and what there is for it, shared by the judge's threads."""
 
     def __init__(
-        self, target: str, *, targets: Path | None = None, unsafe_no_sandbox: bool = False, card: Card | None = None
+        self,
+        target: str,
+        *,
+        targets: Path | None = None,
+        unsafe_no_sandbox: bool = False,
+        card: Card | None = None,
+        without: Collection[Layer] = (),
     ) -> None:
         """`card`: the one to work on, by default the first. Raises UsageError where the target has none here."""
         self.target: Target = resolve(target, targets)
@@ -65,6 +72,7 @@ class Room:
         self._unsafe = unsafe_no_sandbox
         health = health_of(self.target)
         self._attendant = Attendant(health, self.card) if health else None
+        self._without = tuple(without)
         self._lock = threading.Lock()
         self._zygote: Zygote | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -96,6 +104,7 @@ class Room:
                     readable=cards.readable(self.target, self.card),
                     environment={**ENVIRONMENT, **threads, **cards.variables(self.target)},
                     unsafe=self._unsafe,
+                    without=self._without,
                 )
             return self._zygote
 

@@ -11,17 +11,12 @@ from typing import Any
 
 import pytest
 
+from kernelsmith.drill.drill import MODES as MODES
 from kernelsmith.errors import SandboxError
-from kernelsmith.sandbox.limits import Layer, Limits
+from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.zygote import Child, Zygote
 
 ROLES = str(Path(__file__).parent / "roles")
-MODES: dict[str, tuple[Layer, ...]] = {
-    "full": (),
-    "root's mounts": (Layer.USER_NAMESPACES,),
-    "without namespaces": (Layer.NAMESPACES,),
-    "without landlock": (Layer.LANDLOCK,),
-}
 SMALL = Limits(
     seconds=20, memory_bytes=96 << 20, processes=24, file_bytes=8 << 20, scratch_bytes=16 << 20, log_bytes=1 << 18
 )

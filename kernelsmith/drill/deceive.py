@@ -1,0 +1,108 @@
+"""Runs a cheat and its twin through a whole evaluation, and says whether the verdict was fooled.
+
+A cheat that the screen refuses is judged again without the screen, which is never the last line of defence. Imports
+torch. Invariant: only the judge's own verdict and times count, held against those of an honest candidate.
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelsmith.drill import catalog
+from kernelsmith.drill.audit import Watch
+from kernelsmith.drill.catalog import Cheat
+from kernelsmith.drill.world import World
+from kernelsmith.errors import KernelsmithError
+from kernelsmith.evaluate.evaluate import evaluate
+from kernelsmith.evaluate.room import Room
+from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome
+from kernelsmith.records import DrillBreach, DrillFault, DrillResult
+
+TARGET = "cpu"
+_SECONDS = 60.0
+_BENCH_SECONDS = 1.0
+_GAIN = 3.0
+"""How many times faster than the honest kernel the same work may seem: short measurements on shared machines."""
+
+
+class Court:
+    """One operator and the room that it is judged in."""
+
+    def __init__(self, room: Room, folder: Path) -> None:
+        path = folder / "square_plus.py"
+        path.write_text(catalog.OPERATOR, encoding="utf-8")
+        self._room = room
+        self._operator = OperatorRef(path=str(path))
+
+    def judge(self, source: str, *, timed: bool = False, screened: bool = True) -> Evaluation:
+        """A verdict under a fresh seed. Raises KernelsmithError where none could be had."""
+        job = Job(
+            operator=self._operator,
+            target=TARGET,
+            source=source,
+            seed=secrets.randbits(31),
+            bench=timed,
+            baselines=("eager",),
+            bench_seconds=_BENCH_SECONDS,
+            seconds=_SECONDS,
+        )
+        return evaluate(job, self._room, screened=screened)
+
+    @functools.cached_property
+    def honest(self) -> Evaluation:
+        """What an honest candidate is measured at."""
+        return self.judge(catalog.honest(), timed=True)
+
+
+def deceive(cheat: Cheat, world: World, court: Court, mode: str) -> DrillResult:
+    """The cheat, with the screen and, if need be, without it; then its twin."""
+    started = time.monotonic()
+    watch = Watch(world)
+    breaches: list[DrillBreach] = []
+    outcome = ""
+    for screened in (True, False):
+        try:
+            verdict = court.judge(cheat.source, timed=cheat.timed, screened=screened)
+        except KernelsmithError as error:
+            outcome = type(error).__name__
+            breaches.append(DrillBreach(fault=DrillFault.CRASH, what=f"no verdict: {error.message}"))
+            break
+        outcome = verdict.outcome.value if screened else f"{outcome}, then {verdict.outcome.value}"
+        breaches += [*_fooled(cheat, verdict, court), *world.leaks(verdict.message, verdict.log)]
+        if verdict.outcome is not Outcome.REJECTED:
+            break
+    try:
+        twin = court.judge(cheat.twin)
+    except KernelsmithError as error:
+        breaches.append(DrillBreach(fault=DrillFault.CRASH, what=f"no verdict on its twin: {error.message}"))
+    else:
+        if twin.outcome is not Outcome.PASSED:
+            what = f"its twin: {twin.outcome.value}: {twin.message}"
+            breaches.append(DrillBreach(fault=DrillFault.HONEST_REFUSED, what=what))
+    breaches += watch.breaches()
+    return DrillResult(
+        mode=mode,
+        kind="cheat",
+        name=cheat.name,
+        about=cheat.about,
+        ended=outcome,
+        breaches=tuple(breaches),
+        seconds=time.monotonic() - started,
+    )
+
+
+def _fooled(cheat: Cheat, verdict: Evaluation, court: Court) -> Iterator[DrillBreach]:
+    if verdict.outcome is not Outcome.PASSED:
+        return
+    if not cheat.may_pass:
+        yield DrillBreach(fault=DrillFault.FALSE_PASS, what="passed")
+    for timing, honest in zip(verdict.timings, court.honest.timings, strict=False):
+        faster = honest.median_ms / timing.median_ms
+        better = timing.speedup["eager"] / honest.speedup["eager"]
+        if max(faster, better) > _GAIN:
+            what = f"seems {max(faster, better):.1f} times as fast as the same work without the cheat"
+            yield DrillBreach(fault=DrillFault.FALSE_PASS, what=what)

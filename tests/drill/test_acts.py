@@ -1,0 +1,93 @@
+"""The hostile set against the machine, in every mode that can be had here; and that what does not hold is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kernelsmith.drill import catalog
+from kernelsmith.drill.catalog import Act
+from kernelsmith.drill.drill import MODES
+from kernelsmith.drill.perform import perform
+from kernelsmith.drill.role import ROLE
+from kernelsmith.drill.world import World
+from kernelsmith.records import DrillFault
+from kernelsmith.sandbox.limits import Layer
+from kernelsmith.sandbox.zygote import Zygote
+from tests.sandbox.zygotes import everyones_python, light_zygote
+
+ACTS = {act.name: act for act in catalog.acts()}
+
+
+@pytest.fixture(scope="module", params=MODES)
+def scene(request: pytest.FixtureRequest) -> Iterator[tuple[World, Zygote]]:
+    with World() as world, light_zygote(request.param) as zygote, world.around(zygote):
+        yield world, zygote
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_it_is_held_and_its_twin_is_served(scene: tuple[World, Zygote], name: str) -> None:
+    world, zygote = scene
+    assert perform(ACTS[name], world, zygote, "here").breaches == ()
+
+
+def test_every_program_says_what_it_tries_and_what_must_hold() -> None:
+    programs = [*ACTS.values(), *catalog.cheats()]
+    assert len(programs) >= 27 + 9 + 30
+    assert [one.name for one in programs if len(one.about) < 30 or not one.about.endswith(".")] == []
+    assert len({one.name for one in programs}) == len(programs)
+    assert all("def twin(" in act.source for act in ACTS.values())
+    assert all("def cheat(" in cheat.source and "def cheat(" not in cheat.twin for cheat in catalog.cheats())
+
+
+UNCONFINED = {
+    "read_secrets": {"read a file outside", "listed a folder outside"},
+    "network": {"reached the tcp listener", "reached the udp listener", "reached the unix listener"},
+    "hard_links": {"changed 'canary' outside"},
+    "limits_of_others": {"the victim: limits changed"},
+    "signals": {"the victim: state changed"},
+}
+"""Where nothing confines a program, what is to be seen of it."""
+
+
+@pytest.fixture(scope="module")
+def open_field() -> Iterator[Zygote]:
+    layers = (Layer.NAMESPACES, Layer.LANDLOCK, Layer.SECCOMP)
+    with Zygote(python=everyones_python(), preload=(ROLE,), without=layers, unsafe=True) as zygote:
+        yield zygote
+
+
+@pytest.mark.parametrize("name", UNCONFINED)
+def test_what_does_not_hold_is_noticed(open_field: Zygote, name: str) -> None:
+    with World() as world, world.around(open_field):
+        breaches = perform(ACTS[name], world, open_field, "open").breaches
+    escapes = {breach.what for breach in breaches if breach.fault is DrillFault.ESCAPE}
+    assert UNCONFINED[name] <= escapes, breaches
+
+
+SURVIVES = '''"""Leaves a process."""
+import os, time
+def act(stage):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.closerange(0, 100)
+            time.sleep(3)
+        os._exit(0)
+    os.wait()
+def twin(stage):
+    raise OSError("refused")
+'''
+
+
+def test_survivors_wrong_ends_and_refused_twins_are_noticed(open_field: Zygote) -> None:
+    act = Act("survives", "", SURVIVES, frozenset({catalog.Ended.MEMORY}), 10.0)
+    with World() as world, world.around(open_field):
+        result = perform(act, world, open_field, "open")
+    assert {breach.fault for breach in result.breaches} >= {
+        DrillFault.SURVIVOR,
+        DrillFault.ESCAPE,
+        DrillFault.HONEST_REFUSED,
+    }
+    assert result.ended == "answered"

@@ -1,0 +1,46 @@
+"""Candidates that attack the verdict through the whole evaluation: those that only the whole of it can be held against.
+
+The others are like faults of tests/cases; `kernelsmith doctor --sandbox` runs them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kernelsmith.drill import catalog, deceive
+from kernelsmith.drill.deceive import TARGET, Court
+from kernelsmith.drill.world import World
+from kernelsmith.evaluate.room import Room
+from kernelsmith.records import DrillFault
+
+CHOSEN = (
+    *("forged_answers", "early_answers", "end_well", "patched_recorder", "patched_triton", "search_for_the_answer"),
+    *("torch_beneath_the_recorder", "read_the_poison", "remember_between_replays", "memory_of_others"),
+)
+CHEATS = {cheat.name: cheat for cheat in catalog.cheats()}
+
+
+@pytest.fixture(scope="module")
+def scene() -> Iterator[tuple[World, Court]]:
+    with World() as world:
+        room = Room(TARGET)
+        try:
+            with world.around(room.zygote):
+                yield world, Court(room, world.private)
+        finally:
+            room.close()
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_the_verdict_is_not_fooled(scene: tuple[World, Court], name: str) -> None:
+    assert deceive.deceive(CHEATS[name], *scene, "full").breaches == ()
+
+
+def test_a_false_pass_and_a_refused_twin_are_noticed(scene: tuple[World, Court]) -> None:
+    honest, wrong = catalog.honest(), catalog.honest(right=False)
+    cheat = catalog.Cheat("fake", "", source=honest, twin=wrong, may_pass=False, timed=False)
+    result = deceive.deceive(cheat, *scene, "full")
+    assert [breach.fault for breach in result.breaches] == [DrillFault.FALSE_PASS, DrillFault.HONEST_REFUSED]
+    assert result.ended == "passed"
