@@ -23,7 +23,7 @@ from typing import Any, Self
 from kernelsmith.drill.role import ROLE
 from kernelsmith.records import DrillBreach, DrillFault
 from kernelsmith.sandbox import usage
-from kernelsmith.sandbox.confine import NOBODY
+from kernelsmith.sandbox.entry import NOBODY
 from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.protocol import ProtocolError
 from kernelsmith.sandbox.zygote import Child, ChildEnded, Zygote

@@ -36,7 +36,7 @@ def everyones_python() -> str:
 
 def light_zygote(mode: str = "full", **options: Any) -> Zygote:
     """A zygote that preloads next to nothing, so that it starts in milliseconds; skips where this mode is not sound."""
-    if mode == "root's mounts" and os.geteuid() != 0:
+    if mode == "without user namespaces" and os.geteuid() != 0:
         pytest.skip("we are not root")
     options.setdefault("python", everyones_python() if mode == "without namespaces" else sys.executable)
     try:
