@@ -20,9 +20,10 @@ import re
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from kernelsmith.model import Frozen, digest
+from kernelsmith.text import clean
 
 ITEM_SIZES: dict[str, int] = {
     "bool": 1,
@@ -52,6 +53,11 @@ MAX_RANK = 16
 MAX_TTIR_CHARS = 4 << 20
 MAX_CONSTANT_BYTES = 4096
 MAX_SCRATCH_BYTES = 16 << 30
+MAX_ARGUMENTS = 1024
+"""Of one launch; a descriptor of five dimensions is 21 of them."""
+MAX_OUTPUTS = 256
+MAX_RELOCATIONS = MAX_CONSTANT_BYTES // 8
+MAX_STATE_BYTES = 8 << 30
 MAX_GRID = 2**31 - 1
 MAX_ELEMENTS = 2**40
 """Bound of every size, stride, offset and number of elements: no arithmetic on them overflows."""
@@ -61,13 +67,18 @@ ALLOWED_OPTIONS = frozenset(
 """Launch options that may travel; never ones that swap in foreign code, such as `ir_override` or `extern_libs`."""
 
 
+Number = Annotated[str, Field(max_length=64)]
+"""A float as text, so that nan, inf and every bit survive JSON."""
+Integer = Annotated[int, Field(ge=-(2**63), lt=2**64)]
+
+
 class View(Frozen):
     """A tensor: dtype, shape and strides over part of a buffer; offset in elements from the buffer's first byte."""
 
-    buffer: int = Field(ge=0)
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    buffer: int = Field(ge=0, lt=MAX_BUFFERS)
+    dtype: str = Field(max_length=64)
+    shape: tuple[int, ...] = Field(max_length=MAX_RANK)
+    strides: tuple[int, ...] = Field(max_length=MAX_RANK)
     offset: int = Field(default=0, ge=0)
 
     @property
@@ -88,8 +99,8 @@ class View(Frozen):
     def model_post_init(self, context: object) -> None:
         if self.dtype not in ITEM_SIZES:
             raise ValueError(f"dtype {self.dtype!r} cannot cross the boundary")
-        if len(self.shape) != len(self.strides) or len(self.shape) > MAX_RANK:
-            raise ValueError("shape and strides disagree, or too many dimensions")
+        if len(self.shape) != len(self.strides):
+            raise ValueError("shape and strides disagree")
         if any(n < 0 for n in self.shape) or any(s < 0 for s in self.strides):
             raise ValueError("negative size or stride")
         if max((self.offset, self.numel, *self.shape, *self.strides)) > MAX_ELEMENTS:
@@ -100,8 +111,8 @@ class InputBuffer(Frozen):
     """Storage of a tensor argument; `index` counts the tensor arguments of the call in order."""
 
     kind: Literal["input"] = "input"
-    index: int = Field(ge=0)
-    nbytes: int = Field(ge=0)
+    index: int = Field(ge=0, lt=MAX_BUFFERS)
+    nbytes: int = Field(ge=0, le=MAX_ELEMENTS)
 
 
 class ScratchBuffer(Frozen):
@@ -115,10 +126,10 @@ class StateBuffer(Frozen):
     """Memory that existed before the call: parameters, locks, shape-keyed workspaces. Must end as it began."""
 
     kind: Literal["state"] = "state"
-    index: int = Field(ge=0)
+    index: int = Field(ge=0, lt=MAX_BUFFERS)
     """Position in the list of state contents that travels beside the plan as raw bytes."""
-    nbytes: int = Field(ge=0)
-    content: str
+    nbytes: int = Field(ge=0, le=MAX_STATE_BYTES)
+    content: str = Field(max_length=64)
     """Digest of its bytes before the call."""
 
 
@@ -136,7 +147,7 @@ class ConstantBuffer(Frozen):
     kind: Literal["constant"] = "constant"
     data: str = Field(max_length=2 * MAX_CONSTANT_BYTES, pattern=r"^(?:[0-9a-f]{2})*$")
     """Hexadecimal bytes."""
-    relocations: tuple[Relocation, ...] = ()
+    relocations: tuple[Relocation, ...] = Field(default=(), max_length=MAX_RELOCATIONS)
 
     @property
     def nbytes(self) -> int:
@@ -147,11 +158,11 @@ Buffer = Annotated[InputBuffer | ScratchBuffer | StateBuffer | ConstantBuffer, F
 
 
 class Fill(Frozen):
-    """Every element of `out` becomes `value` (as text for float, so that nan and inf survive JSON)."""
+    """Every element of `out` becomes `value`."""
 
     kind: Literal["fill"] = "fill"
     out: View
-    value: bool | int | str
+    value: bool | Integer | Number
 
     def model_post_init(self, context: object) -> None:
         if isinstance(self.value, str):
@@ -174,16 +185,14 @@ class PointerArgument(Frozen):
 
 
 class ScalarArgument(Frozen):
-    """An integer, boolean or float; float as text so that nan and inf survive JSON."""
+    """An integer, boolean or float."""
 
     kind: Literal["scalar"] = "scalar"
-    value: bool | int | str
+    value: bool | Integer | Number
 
     def model_post_init(self, context: object) -> None:
         if isinstance(self.value, str):
             float(self.value)
-        elif not -(2**63) <= int(self.value) < 2**64:
-            raise ValueError("integer argument out of range")
 
 
 class NullArgument(Frozen):
@@ -198,11 +207,11 @@ Argument = Annotated[PointerArgument | ScalarArgument | NullArgument, Field(disc
 class Kernel(Frozen):
     """A compiled-from text; the same kernel for every launch that names it."""
 
-    name: str = Field(max_length=512)
+    name: Annotated[str, Field(max_length=512), AfterValidator(clean)]
     ttir: str = Field(max_length=MAX_TTIR_CHARS)
-    signature: tuple[str, ...]
+    signature: tuple[Annotated[str, Field(max_length=256)], ...] = Field(max_length=MAX_ARGUMENTS)
     """Types of the arguments that reach the device, from the AST signature (TTIR omits what Triton specialises)."""
-    options: dict[str, int | bool | None] = {}
+    options: dict[str, bool | Integer | None] = Field(default={}, max_length=len(ALLOWED_OPTIONS))
 
     def model_post_init(self, context: object) -> None:
         if unknown := self.options.keys() - ALLOWED_OPTIONS:
@@ -215,7 +224,7 @@ class Launch(Frozen):
     kind: Literal["launch"] = "launch"
     kernel: int = Field(ge=0)
     grid: tuple[int, int, int]
-    arguments: tuple[Argument, ...]
+    arguments: tuple[Argument, ...] = Field(max_length=MAX_ARGUMENTS)
 
 
 Step = Annotated[Fill | Copy | Launch, Field(discriminator="kind")]
@@ -227,7 +236,7 @@ class LaunchPlan(Frozen):
     buffers: tuple[Buffer, ...] = Field(max_length=MAX_BUFFERS)
     kernels: tuple[Kernel, ...] = Field(max_length=MAX_KERNELS)
     steps: tuple[Step, ...] = Field(max_length=MAX_STEPS)
-    outputs: tuple[View, ...]
+    outputs: tuple[View, ...] = Field(max_length=MAX_OUTPUTS)
     """The returned tensors, in order; those that the operator mutates are input buffers and need not be returned."""
 
     def model_post_init(self, context: object) -> None:
@@ -253,6 +262,9 @@ class LaunchPlan(Frozen):
         scratch = sum(b.nbytes for b in self.buffers if isinstance(b, ScratchBuffer))
         if scratch > MAX_SCRATCH_BYTES:
             raise ValueError(f"{scratch} bytes of scratch, more than {MAX_SCRATCH_BYTES}")
+        state = sum(b.nbytes for b in self.buffers if isinstance(b, StateBuffer))
+        if state > MAX_STATE_BYTES:
+            raise ValueError(f"{state} bytes that existed before the call, more than {MAX_STATE_BYTES}")
 
     def views(self) -> list[View]:
         """Every view in the plan."""

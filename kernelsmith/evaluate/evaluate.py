@@ -23,7 +23,7 @@ from kernelsmith.evaluate.gate import Turns
 from kernelsmith.evaluate.inputs import Case
 from kernelsmith.evaluate.room import MODEL_SEED, Room
 from kernelsmith.evaluate.screen import screen
-from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
+from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, DoubtError, LauncherSession
 from kernelsmith.model import Evaluation, Job, Level, Outcome, Region, RegionStatus, Stage, StageSeconds, Timing
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.sandbox.arguments import Arguments
@@ -64,6 +64,16 @@ def evaluate(job: Job, room: Room, *, screened: bool = True) -> Evaluation:
     clock = _Clock()
     if screened and (refused := screen(job.source, entry=operator.info.name)):
         return refused.model_copy(update={"seconds": clock.seconds()})
+    try:
+        evaluation = _verdict(job, room, operator, clock)
+    except DoubtError as doubt:
+        room.probe()  # raises where the machine is to blame
+        message = f"its kernels ran, and then the launcher process claimed that the machine is broken: {doubt.message}"
+        evaluation = CandidateFailure(Outcome.CRASHED, message, stage=Stage.CHECK).evaluation()
+    return evaluation.model_copy(update={"seconds": clock.seconds(), "confinement": room.confinement})
+
+
+def _verdict(job: Job, room: Room, operator: LoadedOperator, clock: _Clock) -> Evaluation:
     device = DEVICE_BYTES if room.card.node else None
     limits = Limits(seconds=LIFETIME_SECONDS, memory_bytes=MEMORY_BYTES, threads=room.threads, device_bytes=device)
     with (
@@ -84,10 +94,12 @@ def evaluate(job: Job, room: Room, *, screened: bool = True) -> Evaluation:
             with turns.shared():
                 checker.explain(failure)
             evaluation = failure.evaluation()
-        if examiner is not None:
-            evaluation = evaluation.model_copy(update={"notes": (*evaluation.notes, *examiner.notes)})
     clock.compile = checker.compile_seconds + candidate.build_seconds + launcher.build_seconds
-    return evaluation.model_copy(update={"seconds": clock.seconds(), "confinement": room.confinement})
+    return (
+        evaluation
+        if examiner is None
+        else evaluation.model_copy(update={"notes": (*evaluation.notes, *examiner.notes)})
+    )
 
 
 @dataclass

@@ -60,6 +60,10 @@ def examined(cases: Sequence[Case], level: Level) -> frozenset[str]:
     return frozenset(map(key, small[::step][: SMALL_CASES[level]] + tuned[: WORKLOADS[level]]))
 
 
+_LINE_DIGITS = 7
+"""No module has more lines; the launcher that names one may have been overwritten."""
+
+
 def key(case: Case) -> str:
     """What a case is known by."""
     return case.model_dump_json()
@@ -119,7 +123,7 @@ class Examiner:
     def _placed(self, fault: Fault) -> Fault:
         """With the line of the candidate's module, which the launcher cannot read, and without the folder it lay in."""
         file, _, line = (fault.location or "").rpartition(":")
-        if Path(file).name != f"{MODULE_NAME}.py" or not line.isdecimal():
+        if Path(file).name != f"{MODULE_NAME}.py" or not line.isdecimal() or len(line) > _LINE_DIGITS:
             return fault
         text = self._lines[int(line) - 1].strip() if 0 < int(line) <= len(self._lines) else None
         return replace(fault, location=f"line {line}", expression=text or fault.expression)

@@ -51,12 +51,10 @@ from kernelsmith.sandbox.messages import (
     Sampled,
     State,
     StateWritten,
-    builder_reply,
-    candidate_reply,
-    launcher_reply,
     state_regions,
 )
 from kernelsmith.sandbox.protocol import ProtocolError
+from kernelsmith.sandbox.reading import builder_reply, candidate_reply, launcher_reply
 from kernelsmith.sandbox.zygote import ChildEnded, Zygote
 
 LOG_CHARS = 4000
@@ -124,6 +122,11 @@ class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not 
             faults=self.faults,
             log=self.log[-LOG_CHARS:],
         )
+
+
+class DoubtError(InfrastructureError):
+    """A launcher that has run kernels says that the machine is broken: it is, or a kernel has overwritten the launcher.
+    Whoever has a device that works should blame the candidate."""
 
 
 class _Session:
@@ -361,10 +364,14 @@ class LauncherSession(_BuildingSession):
         super().__init__(zygote, roles.LAUNCHER, limits, "launcher", pool, binaries)
         self._kernels: dict[int, tuple[Kernel, ...]] = {}
         self._given: set[Source] = set()
+        self._trusted = True
+        """Until its first kernel has run."""
 
     def prepare(self, plan: LaunchPlan, state: Arena | None, seconds: float) -> Prepared:
         request = Prepare(plan=plan, built=self._builds(plan.kernels, seconds, checked=False))
         prepared = self._exchange(request, [state.fd] if state else [], seconds, Stage.COMPILE, Prepared)
+        if prepared.plan_id in self._kernels:
+            raise self._garbled(ValueError("a plan has the number of another one"), Stage.COMPILE)
         self._kernels[prepared.plan_id] = plan.kernels
         return prepared
 
@@ -405,6 +412,7 @@ class LauncherSession(_BuildingSession):
     def _exchange_any(
         self, request: LauncherRequest, fds: Sequence[int], seconds: float, stage: Stage
     ) -> LauncherReply:
+        self._trusted = self._trusted and isinstance(request, Prepare | Forget)
         payload = self._ask(request.model_dump_json().encode(), fds, seconds, stage)
         try:
             reply = launcher_reply(payload)
@@ -414,7 +422,7 @@ class LauncherSession(_BuildingSession):
         if isinstance(reply, Failed):
             raise _failure(reply, stage)
         if isinstance(reply, Broken):
-            raise InfrastructureError(reply.message, reply.hint)
+            raise (InfrastructureError if self._trusted else DoubtError)(reply.message, reply.hint)
         return reply
 
 

@@ -7,8 +7,9 @@ frames alternate, so whoever waits for the answer to a request sees the question
 from __future__ import annotations
 
 from kernelsmith.sandbox.builds import Built, Source
-from kernelsmith.sandbox.messages import Failed, builder_reply
+from kernelsmith.sandbox.messages import Failed
 from kernelsmith.sandbox.protocol import Channel
+from kernelsmith.sandbox.reading import builder_reply
 from kernelsmith.triton_cpu.run.build import BuildError
 from kernelsmith.triton_cpu.run.launch import Binary
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from kernelsmith.errors import InfrastructureError, KernelsmithError
 from kernelsmith.model import Outcome
 from kernelsmith.sandbox.builds import Built, Identified, Identify, Source
-from kernelsmith.sandbox.messages import Broken, BuilderReply, Failed, builder_request
+from kernelsmith.sandbox.messages import Broken, BuilderReply, Failed
 from kernelsmith.sandbox.protocol import Channel, PeerGoneError
+from kernelsmith.sandbox.reading import builder_request
 from kernelsmith.triton_cpu.isa import host_isa
 from kernelsmith.triton_cpu.run import build, launch
 

@@ -39,10 +39,10 @@ from kernelsmith.sandbox.messages import (
     Replayed,
     Sample,
     Sampled,
-    launcher_request,
     state_regions,
 )
 from kernelsmith.sandbox.protocol import Channel, PeerGoneError
+from kernelsmith.sandbox.reading import launcher_request
 from kernelsmith.sandbox.replay import BoundKernel, CheckedKernel, Device, PlanError, Workspace
 from kernelsmith.sandbox.tensors import Arenas, region_bytes, torch_threads, use_threads, write_outputs
 

@@ -36,11 +36,21 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import AfterValidator, Field
 
 from kernelsmith.faults import Fault, Schedule
 from kernelsmith.model import Frozen, Outcome
-from kernelsmith.plan import MAX_RANK, LaunchPlan, View
+from kernelsmith.plan import (
+    MAX_ARGUMENTS,
+    MAX_BUFFERS,
+    MAX_GRID,
+    MAX_KERNELS,
+    MAX_OUTPUTS,
+    MAX_RANK,
+    MAX_STEPS,
+    LaunchPlan,
+    View,
+)
 from kernelsmith.sandbox.arguments import ALIGNMENT, MAX_TEXT_CHARS, Arguments, Region, pack
 from kernelsmith.sandbox.builds import Built, Identified, Identify, Source
 from kernelsmith.text import clean
@@ -49,6 +59,8 @@ MAX_SOURCE_CHARS = 4 << 20
 MAX_REPEATS = 1_000_000
 MAX_POOL = 4096
 MAX_FAULTS = 64
+MAX_TUNABLES = 1024
+Extent = Annotated[int, Field(ge=-(2**31), le=MAX_GRID)]
 HOST = "the host function"
 """The `kernel` of a fault for which no kernel is to blame: an output that no step has written."""
 
@@ -58,7 +70,7 @@ HOST = "the host function"
 class OutputTensor(Frozen):
     """A returned tensor. Its elements lie contiguous, in row-major order, at byte `offset` of the output arena."""
 
-    dtype: str
+    dtype: str = Field(max_length=64)
     shape: tuple[int, ...] = Field(max_length=MAX_RANK)
     strides: tuple[int, ...] = Field(max_length=MAX_RANK)
     """Of the tensor as it was returned, in elements."""
@@ -69,7 +81,9 @@ class OutputTensor(Frozen):
         View(buffer=0, dtype=self.dtype, shape=self.shape, strides=self.strides)
 
 
+OutputTensors = Annotated[tuple[OutputTensor, ...], Field(max_length=MAX_OUTPUTS)]
 UntrustedText = Annotated[str, Field(max_length=MAX_TEXT_CHARS), AfterValidator(clean)]
+Overrun = Annotated[tuple[int, ...], Field(max_length=MAX_BUFFERS)]
 
 
 class Failed(Frozen):
@@ -101,8 +115,8 @@ class Broken(Frozen):
 class Choice(Frozen):
     """The configuration of one autotuned kernel for a call, by its position in `Tunable.configs`."""
 
-    kernel: str
-    config: int = Field(ge=0)
+    kernel: UntrustedText
+    config: int = Field(ge=0, lt=2**31)
 
 
 class Tunable(Frozen):
@@ -110,9 +124,9 @@ class Tunable(Frozen):
 
     kernel: UntrustedText
     """Name of the jitted function; `name#2` for the second of that name."""
-    configs: tuple[UntrustedText, ...]
+    configs: tuple[UntrustedText, ...] = Field(min_length=1, max_length=MAX_TUNABLES)
     """As Python, for example `{'BLOCK': 1024}, num_warps=4, num_stages=2`."""
-    keys: tuple[UntrustedText, ...]
+    keys: tuple[UntrustedText, ...] = Field(max_length=MAX_ARGUMENTS)
     """The arguments after which the author wants it tuned anew."""
 
 
@@ -135,7 +149,11 @@ class Load(Frozen):
 
 class Loaded(Frozen):
     kind: Literal["loaded"] = "loaded"
-    tunables: tuple[Tunable, ...]
+    tunables: tuple[Tunable, ...] = Field(max_length=MAX_TUNABLES)
+
+    def model_post_init(self, context: object) -> None:
+        if len({tunable.kernel for tunable in self.tunables}) != len(self.tunables):
+            raise ValueError("two autotuned kernels of one name")
 
 
 class Call(Frozen):
@@ -171,8 +189,8 @@ class Structure(Frozen):
 class Launched(Frozen):
     """One kernel launch that was seen, not recorded."""
 
-    kernel: str
-    grid: tuple[int, int, int]
+    kernel: UntrustedText
+    grid: tuple[Extent, Extent, Extent]
 
 
 class Called(Frozen):
@@ -180,11 +198,11 @@ class Called(Frozen):
 
     kind: Literal["called"] = "called"
     plan: LaunchPlan | None
-    launches: tuple[Launched, ...] = ()
+    launches: tuple[Launched, ...] = Field(default=(), max_length=MAX_STEPS)
     """Of a call that was not recorded, in order; a plan holds them otherwise."""
     structure: Structure
-    outputs: tuple[OutputTensor, ...]
-    choices: tuple[Choice, ...] = ()
+    outputs: OutputTensors
+    choices: tuple[Choice, ...] = Field(default=(), max_length=MAX_TUNABLES)
     """The configurations that the call really used."""
 
 
@@ -230,15 +248,15 @@ class Prepare(Frozen):
 
 
 class KernelBuild(Frozen):
-    name: str
-    seconds: float = Field(ge=0)
+    name: UntrustedText
+    seconds: float = Field(ge=0, allow_inf_nan=False)
     """Wall time of its compilation; next to nothing where a cache had it."""
 
 
 class Prepared(Frozen):
     kind: Literal["prepared"] = "prepared"
     plan_id: int = Field(ge=0)
-    kernels: tuple[KernelBuild, ...]
+    kernels: tuple[KernelBuild, ...] = Field(max_length=MAX_KERNELS)
 
 
 class Forget(Frozen):
@@ -279,10 +297,10 @@ class Replay(Frozen):
 
 class Replayed(Frozen):
     kind: Literal["replayed"] = "replayed"
-    outputs: tuple[OutputTensor, ...]
+    outputs: OutputTensors
     state_intact: bool
     """Every state buffer ended as it began; it is restored before the next replay in any case."""
-    overrun: tuple[int, ...] = ()
+    overrun: Overrun = ()
     """Buffers of the plan around which bytes were written."""
 
 
@@ -307,16 +325,16 @@ class Kept(Frozen):
     """The outputs of one timed replay."""
 
     sample: int = Field(ge=0)
-    outputs: tuple[OutputTensor, ...]
+    outputs: OutputTensors
 
 
 class Sampled(Frozen):
     kind: Literal["sampled"] = "sampled"
-    nanoseconds: tuple[int, ...]
+    nanoseconds: tuple[int, ...] = Field(max_length=MAX_POOL)
     """Per member of the pool: all steps of the plan, nothing else."""
-    kept: tuple[Kept, ...]
+    kept: tuple[Kept, ...] = Field(max_length=MAX_POOL)
     state_intact: bool
-    overrun: tuple[int, ...] = ()
+    overrun: Overrun = ()
 
 
 class Examine(Frozen):
@@ -366,43 +384,6 @@ LauncherReply = Annotated[
 
 BuilderRequest = Annotated[Source | Identify, Field(discriminator="kind")]
 BuilderReply = Annotated[Built | Identified | Failed | Broken, Field(discriminator="kind")]
-
-_CANDIDATE_REQUEST: TypeAdapter[CandidateRequest] = TypeAdapter(CandidateRequest)
-_CANDIDATE_REPLY: TypeAdapter[CandidateReply] = TypeAdapter(CandidateReply)
-_LAUNCHER_REQUEST: TypeAdapter[LauncherRequest] = TypeAdapter(LauncherRequest)
-_LAUNCHER_REPLY: TypeAdapter[LauncherReply] = TypeAdapter(LauncherReply)
-_BUILDER_REQUEST: TypeAdapter[BuilderRequest] = TypeAdapter(BuilderRequest)
-_BUILDER_REPLY: TypeAdapter[BuilderReply] = TypeAdapter(BuilderReply)
-
-
-def candidate_request(payload: bytes) -> CandidateRequest:
-    """What the judge asked; raises ValueError."""
-    return _CANDIDATE_REQUEST.validate_json(payload, strict=True)
-
-
-def candidate_reply(payload: bytes) -> CandidateReply:
-    """What a candidate claims; raises ValueError with the first thing that is wrong."""
-    return _CANDIDATE_REPLY.validate_json(payload, strict=True)
-
-
-def launcher_request(payload: bytes) -> LauncherRequest:
-    """What the judge asked; raises ValueError."""
-    return _LAUNCHER_REQUEST.validate_json(payload, strict=True)
-
-
-def launcher_reply(payload: bytes) -> LauncherReply:
-    """What a launcher claims; raises ValueError with the first thing that is wrong."""
-    return _LAUNCHER_REPLY.validate_json(payload, strict=True)
-
-
-def builder_request(payload: bytes) -> BuilderRequest:
-    """What the judge asked; raises ValueError."""
-    return _BUILDER_REQUEST.validate_json(payload, strict=True)
-
-
-def builder_reply(payload: bytes) -> BuilderReply:
-    """What a builder claims, or the judge tells a candidate of it; raises ValueError with the first thing wrong."""
-    return _BUILDER_REPLY.validate_json(payload, strict=True)
 
 
 def state_regions(plan: LaunchPlan) -> tuple[Region, ...]:

@@ -42,9 +42,9 @@ from kernelsmith.sandbox.messages import (
     State,
     StateWritten,
     Structure,
-    candidate_request,
 )
-from kernelsmith.sandbox.protocol import MAX_FRAME, Channel, PeerGoneError
+from kernelsmith.sandbox.protocol import Channel, PeerGoneError
+from kernelsmith.sandbox.reading import candidate_request, too_large
 from kernelsmith.sandbox.recording import Recording, Refusal, reason
 from kernelsmith.sandbox.roles import MODULE_NAME
 from kernelsmith.sandbox.tensors import Arenas, python_arguments, region_bytes, use_threads, write_outputs
@@ -63,9 +63,9 @@ def main(channel: Channel, scratch: Path) -> None:
         try:
             frame = channel.receive()
             payload = session.answer(frame.payload, frame.fds).model_dump_json().encode()
-            if len(payload) > MAX_FRAME:
-                what = f"the launch plan takes {len(payload)} bytes, more than {MAX_FRAME}"
-                payload = Failed(outcome=Outcome.NOT_IN_PLAN, message=what).model_dump_json().encode()
+            if why := too_large(payload):
+                refused = Failed(outcome=Outcome.NOT_IN_PLAN, message=f"the call is no launch plan: {why}")
+                payload = refused.model_dump_json().encode()
             channel.send(payload)
         except PeerGoneError:
             return

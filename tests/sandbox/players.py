@@ -40,10 +40,9 @@ from kernelsmith.sandbox.messages import (
     Sampled,
     State,
     StateWritten,
-    candidate_reply,
-    launcher_reply,
     state_regions,
 )
+from kernelsmith.sandbox.reading import candidate_reply, launcher_reply
 from kernelsmith.sandbox.roles import CANDIDATE, LAUNCHER, PRELOAD, WARM
 from kernelsmith.sandbox.zygote import Zygote
 

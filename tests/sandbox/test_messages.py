@@ -40,12 +40,9 @@ from kernelsmith.sandbox.messages import (
     Replayed,
     Sample,
     Structure,
-    candidate_reply,
-    candidate_request,
-    launcher_reply,
-    launcher_request,
     state_regions,
 )
+from kernelsmith.sandbox.reading import candidate_reply, candidate_request, launcher_reply, launcher_request
 
 X = View(buffer=0, dtype="float32", shape=(4, 2), strides=(2, 1))
 PLAN = LaunchPlan(
