@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room import Room
+from kernelsmith.evaluate.session import LauncherSession, _Session
 from kernelsmith.evaluate.unwatched import movable
 from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome
 from kernelsmith.plan import (
@@ -27,6 +29,7 @@ from kernelsmith.plan import (
     ScratchBuffer,
     View,
 )
+from kernelsmith.sandbox.messages import Broken
 
 OPERATORS = '''
 """A scaled sum of two vectors, and the same in place."""
@@ -97,11 +100,6 @@ def blend(x, y):
         return honest(x, y)
     z = launched(x, y, torch.full_like(x, float("nan")), 1)
     return z if z[0].isnan() else x * 0.5 + y
-""",
-    "the whole kernel, and torch's answer": """
-def blend(x, y):
-    z = honest(x, y)
-    return z if recorders() else x * 0.5 + y
 """,
     "inputs copied in the plan, torch elsewhere": """
 def blend(x, y):
@@ -227,3 +225,18 @@ def test_what_may_be_moved() -> None:
         outputs=(view(4),),
     )
     assert movable(plan) == {0}
+
+
+def test_a_launcher_that_ran_kernels_is_not_believed_about_the_machine(judged, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are native code, so one may answer in the launcher's place, and what it says must not end the run."""
+    forged = Broken(message="no memory left in this machine").model_dump_json().encode()
+
+    def answer(self: LauncherSession, payload: bytes, *rest: Any) -> bytes:
+        replays = isinstance(self, LauncherSession) and b'"kind":"replay"' in payload
+        return forged if replays else real(self, payload, *rest)
+
+    real = _Session._answer
+    monkeypatch.setattr(_Session, "_answer", answer)
+    verdict = judged(TWINS["looks at everything"])
+    assert verdict.outcome is Outcome.CRASHED
+    assert "claimed that the machine is broken: no memory left in this machine" in verdict.message

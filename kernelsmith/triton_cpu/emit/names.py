@@ -8,7 +8,7 @@ import struct
 
 from kernelsmith.triton_cpu.read.ir import Element, Type
 
-_UNSAFE = re.compile(r"\W")
+_UNSAFE = re.compile(r"\W", re.ASCII)
 _LIMITS = {Element.I8: 8, Element.I16: 16, Element.I32: 32, Element.I64: 64}
 
 

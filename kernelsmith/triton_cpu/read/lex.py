@@ -29,7 +29,7 @@ _PATTERN = re.compile(
   | (?P<word>[A-Za-z_][\w$.]*)
   | (?P<punct>[()\[\]{}<>=:,*|?/\-+])
 """,
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
 
 
