@@ -23,7 +23,8 @@ from kernelsmith.evaluate.gate import Turns
 from kernelsmith.evaluate.inputs import Case
 from kernelsmith.evaluate.room import MODEL_SEED, Room
 from kernelsmith.evaluate.screen import screen
-from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, DoubtError, LauncherSession
+from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
+from kernelsmith.evaluate.stuck import DoubtError
 from kernelsmith.model import Evaluation, Job, Level, Outcome, Region, RegionStatus, Stage, StageSeconds, Timing
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.sandbox.arguments import Arguments

@@ -14,7 +14,7 @@ from typing import TypeVar
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.binaries import Binaries
 from kernelsmith.evaluate.inputs import Case
-from kernelsmith.evaluate.stuck import StuckError
+from kernelsmith.evaluate.stuck import DoubtError, StuckError
 from kernelsmith.evaluate.transport import Desk
 from kernelsmith.faults import Fault
 from kernelsmith.model import Evaluation, Mismatch, Outcome, Stage, Where
@@ -122,11 +122,6 @@ class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not 
             faults=self.faults,
             log=self.log[-LOG_CHARS:],
         )
-
-
-class DoubtError(InfrastructureError):
-    """A launcher that has run kernels says that the machine is broken: it is, or a kernel has overwritten the launcher.
-    Whoever has a device that works should blame the candidate."""
 
 
 class _Session:

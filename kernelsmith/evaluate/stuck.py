@@ -1,4 +1,5 @@
-"""What is raised where a process of a job does not die: sessions and rooms find it, `rooms` decides what it costs."""
+"""What is raised where a process of a job does not die, or says what cannot be believed: sessions and rooms find it,
+`rooms` and `evaluate` decide what it costs."""
 
 from __future__ import annotations
 
@@ -12,3 +13,8 @@ class StuckError(InfrastructureError):
     def __init__(self, what: str, end: Exit) -> None:
         super().__init__(f"the {what} process {end.describe()}", "`kernelsmith doctor` shows the state of the devices")
         self.pid = end.survivor
+
+
+class DoubtError(InfrastructureError):
+    """A launcher that has run kernels says that the machine is broken: it is, or a kernel has overwritten the launcher.
+    Whoever has a device that works should blame the candidate."""

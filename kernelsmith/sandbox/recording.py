@@ -137,7 +137,7 @@ class Recording:
             self._stream = stream
         elif stream != self._stream:
             self.refuse("launches on more than one stream")
-        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():  # type: ignore[no-untyped-call]
             self.refuse("captures a graph, whose later runs nobody sees")
         try:
             kernel = self._kernel(compiled)
