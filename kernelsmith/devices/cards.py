@@ -66,6 +66,14 @@ def variables(target: Target, environment: Mapping[str, str] = os.environ) -> di
     return {**kept, **chosen, "KERNELSMITH_DEVICE_MODULE": target.module, **_compiled_for(target)}
 
 
+def host_variables(target: Target, card: Card) -> dict[str, str]:
+    """Environment of a trusted process that sees the whole machine and is to use this card."""
+    if card.node is None:
+        return {}
+    chosen = {target.visible_devices: str(card.index)} if target.visible_devices else {}
+    return {**chosen, "KERNELSMITH_DEVICE_MODULE": target.module}
+
+
 def _compiled_for(target: Target) -> dict[str, str]:
     """What devices/gpu.py compiles for, where the target's file says it."""
     info = target.triton

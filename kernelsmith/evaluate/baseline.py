@@ -14,10 +14,12 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 
+from kernelsmith.devices import DEFAULT, MODULE_VARIABLE, open_device
 from kernelsmith.errors import KernelsmithError
 from kernelsmith.evaluate.explore import workload_cases
 from kernelsmith.evaluate.inputs import CallInputs, materialise
@@ -66,6 +68,8 @@ class Baselines:
         self._operator: LoadedOperator = load(question.operator, model_seed=question.model_seed)
         self._workloads: dict[int, _Workload] = {}
         self._flush: torch.Tensor | None = None
+        self._card = None if os.environ.get(MODULE_VARIABLE, DEFAULT) == DEFAULT else open_device()
+        """What is not the CPU; the operator's tensors are put there."""
 
     def answer(self, question: Question) -> Answer:
         match question:
@@ -95,7 +99,7 @@ class Baselines:
         try:
             with torch.no_grad():
                 for _ in range(WARM_UP_CALLS):
-                    call(*workload.inputs[0].arguments())
+                    call(*self._arguments(workload.inputs[0]))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's own code or the compiler: told, not hidden
             first = str(error).splitlines()[0] if str(error) else ""
             return Built(available=False, reason=f"{question.baseline}: {type(error).__name__}: {first}")
@@ -113,10 +117,12 @@ class Baselines:
         workload = self._workloads[question.workload]
         call = workload.calls[question.baseline]
         inputs = workload.inputs[question.pool]
-        arguments = inputs.arguments()
-        other = workload.inputs[(question.pool + 1) % len(workload.inputs)].arguments()
+        arguments = self._arguments(inputs)
+        other = self._arguments(workload.inputs[(question.pool + 1) % len(workload.inputs)])
         self._empty_caches(question.flush_bytes)
         with torch.no_grad():
+            if self._card is not None:
+                return self._card.time([partial(call, *arguments)])
             if inputs.nbytes <= SMALL_BYTES:
                 call(*other)
             begin = time.perf_counter_ns()
@@ -127,8 +133,14 @@ class Baselines:
         """Write other memory through the caches, which also wakes torch's threads."""
         nbytes = max(nbytes, 1 << 20)
         if self._flush is None or self._flush.numel() != nbytes:
-            self._flush = torch.empty(nbytes, dtype=torch.uint8)
+            self._flush = torch.empty(nbytes, dtype=torch.uint8) if self._card is None else self._card.reserve(nbytes)
         self._flush.add_(1)
+
+    def _arguments(self, inputs: CallInputs) -> list[Any]:
+        """Fresh ones, where the baseline is to run."""
+        if self._card is None:
+            return inputs.arguments()
+        return inputs.on([self._card.place(buffer.storage) for buffer in inputs.buffers()])
 
 
 def _compiled(reference: Callable[..., Any]) -> Callable[..., Any]:

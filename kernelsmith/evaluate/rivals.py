@@ -15,8 +15,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from kernelsmith.errors import InfrastructureError
@@ -43,6 +44,7 @@ from kernelsmith.sandbox.protocol import Channel, ProtocolError
 BUILD_SECONDS = 300.0
 """A torch.compile of a large model takes minutes; past this the baseline counts as unavailable."""
 CLOCK_SECONDS = 120.0
+END_SECONDS = 20.0
 PACKAGE = str(Path(__file__).parents[1])
 _T = TypeVar("_T")
 
@@ -58,7 +60,16 @@ class _TroubleError(InfrastructureError):
 class Rivals:
     """The baselines of one operator, in a process of their own; safe to call from several threads."""
 
-    def __init__(self, operator: OperatorRef, *, model_seed: int, threads: int) -> None:
+    def __init__(
+        self,
+        operator: OperatorRef,
+        *,
+        model_seed: int,
+        threads: int,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`environment` says which device the process is to use, beside what it has from here."""
+        self._environment = environment
         self._open = Open(operator=operator, model_seed=model_seed, threads=threads)
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
@@ -135,7 +146,7 @@ class Rivals:
             [sys.executable, "-P", "-c", BOOT, str(theirs.fileno()), PACKAGE, "kernelsmith.evaluate.baseline"],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
-            env=os.environ | ENVIRONMENT,
+            env={**os.environ, **ENVIRONMENT, **self._environment},
         )
         theirs.close()
         self._channel = Channel(ours)
@@ -171,6 +182,7 @@ class Rivals:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
-            self._process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # one that waits for a device ends when that lets go
+                self._process.wait(END_SECONDS)
             self._process = None
         self._ready.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import tempfile
 import threading
@@ -82,7 +83,10 @@ class Room:
 
     @functools.cached_property
     def copy_bytes_per_second(self) -> float:
-        """The device's measured peak, once per judge."""
+        """The device's measured peak, once per room."""
+        if self.card.node is not None:
+            with self.gate.exclusive():
+                return self.probe()
         with self.gate.exclusive(), torch_threads(self.threads):
             return copy_bandwidth()
 
@@ -131,7 +135,12 @@ class Room:
         key = ref.model_dump_json()
         with self._lock:
             if key not in self._rivals:
-                self._rivals[key] = Rivals(self._placed(ref), model_seed=MODEL_SEED, threads=self.threads)
+                self._rivals[key] = Rivals(
+                    self._placed(ref),
+                    model_seed=MODEL_SEED,
+                    threads=self.threads,
+                    environment=cards.host_variables(self.target, self.card),
+                )
             return self._rivals[key]
 
     def seeds(self, ref: OperatorRef) -> tuple[Seed, ...]:
@@ -152,15 +161,18 @@ class Room:
             return nullcontext()
         return self._attendant.attending(dict.fromkeys(children, nbytes))
 
-    def probe(self, pid: int | None = None) -> None:
+    def probe(self, pid: int | None = None) -> float:
         """Have the device do a little work in a process of its own, and see that the driver has let go of process
-        `pid`. Raises InfrastructureError where it is not so, a StuckError where its process cannot even be ended."""
+        `pid`; returns the bytes per second that a copy reads and writes.
+
+        Raises InfrastructureError where it is not so, a StuckError where its process cannot even be ended.
+        """
         health = health_of(self.target)
         if health is not None and any(use.pid == pid for use in health.uses(self.card)):
             raise InfrastructureError(f"the driver still lists process {pid}")
         with self.zygote.spawn(PROBE, limits=Limits(seconds=2 * PROBE_SECONDS), label="probe") as child:
             try:
-                child.request(b"{}", seconds=PROBE_SECONDS)
+                return float(json.loads(child.request(b"{}", seconds=PROBE_SECONDS).payload))
             except ChildEnded as ended:
                 if ended.exit.ending is Ending.STUCK:
                     raise StuckError("probe", ended.exit) from None

@@ -239,6 +239,7 @@ class Session:
             with torch.no_grad(), self._device.timed():
                 for _ in range(repeat.n):
                     host(*positional, **keywords)
+            self._device.finish()
         finally:
             self._hook.run = True
         return Repeated()

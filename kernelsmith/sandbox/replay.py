@@ -117,8 +117,8 @@ class Device(Protocol):
     def place(self, host: torch.Tensor) -> torch.Tensor:
         """Flat bytes of the host where kernels can use them: a copy, or on the CPU themselves; raises MemoryError."""
 
-    def probe(self) -> None:
-        """Use the device for a moment. Raises RuntimeError where it does not work."""
+    def finish(self) -> None:
+        """Return once all that was launched is done."""
 
     def time(self, steps: Sequence[Callable[[], object]]) -> int:
         """Nanoseconds that the steps take on the device, whose threads or queues are awake when the clock starts."""

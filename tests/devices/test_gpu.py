@@ -10,6 +10,7 @@ import torch
 from kernelsmith.devices import gpu
 from kernelsmith.plan import Kernel
 from kernelsmith.sandbox.limits import Limits
+from kernelsmith.sandbox.probe import copy_rate
 from kernelsmith.sandbox.roles import PROBE, WARM
 from kernelsmith.sandbox.zygote import ChildEnded, Zygote
 from tests.sandbox.test_launcher import ADD, KERNEL
@@ -71,7 +72,7 @@ def test_types_are_those_that_launchers_know(spelled: str, kind: str) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_kernel_runs_and_is_timed_on_the_device() -> None:
     device = gpu.open_device()
-    device.probe()
+    assert copy_rate(device) > 1e9
     kernel = device.compile(KERNEL)
     x, y = device.place(torch.arange(8.0).view(torch.uint8)), device.reserve(32)
     run = kernel.bind((1, 1, 1), [x.data_ptr(), y.data_ptr(), 2.5])
