@@ -21,8 +21,8 @@ from kernelsmith.records import DrillBreach, DrillFault, DrillResult
 from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.limits import Ending, Limits
 from kernelsmith.sandbox.memory import Arena
-from kernelsmith.sandbox.messages import candidate_reply, launcher_reply
 from kernelsmith.sandbox.protocol import ProtocolError
+from kernelsmith.sandbox.reading import candidate_reply, launcher_reply
 from kernelsmith.sandbox.zygote import ChildEnded, Zygote
 
 _MEMORY = 160 << 20
