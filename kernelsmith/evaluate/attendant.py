@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -38,10 +38,12 @@ class Trouble:
 class Attendant:
     """The thread. Children come and go with `attending`; `close` ends it."""
 
-    def __init__(self, health: Health, card: Card) -> None:
+    def __init__(self, health: Health, card: Card, timing: Callable[[], bool] = lambda: False) -> None:
+        """`timing` says whether something is measured just now: then nobody is asked, for that costs time."""
         self.unwell: Trouble | None = None
         self._health = health
         self._card = card
+        self._timing = timing
         self._children: dict[Child, int] = {}
         self._ours: set[int] = set()
         """Processes of children, past and present, that the driver has listed."""
@@ -80,7 +82,7 @@ class Attendant:
         while not self._closed.wait(PERIOD_SECONDS):
             with self._lock:
                 children = dict(self._children)
-            if children or self._ours:
+            if (children or self._ours) and not self._timing():
                 self._look(children, time.monotonic())
 
     def _look(self, children: dict[Child, int], now: float) -> None:

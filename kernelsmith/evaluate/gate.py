@@ -31,6 +31,11 @@ class DeviceGate:
         self._alone = False
         self._waiting_alone = 0
 
+    @property
+    def alone(self) -> bool:
+        """Whether somebody in this process has the device alone."""
+        return self._alone
+
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
         """Compile and check: several at once."""

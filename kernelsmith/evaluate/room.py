@@ -72,7 +72,7 @@ class Room:
         """Of kernels for the CPU; the processes of other devices compile for themselves."""
         self._unsafe = unsafe_no_sandbox
         health = health_of(self.target)
-        self._attendant = Attendant(health, self.card) if health else None
+        self._attendant = Attendant(health, self.card, lambda: self.gate.alone) if health else None
         self._without = tuple(without)
         self._lock = threading.Lock()
         self._zygote: Zygote | None = None

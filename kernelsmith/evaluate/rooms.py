@@ -103,6 +103,7 @@ class Rooms:
             message=f"its kernels or its process cannot be ended: the device had to be given up, {CHANCES} times "
             f"({'; '.join(mark.why for mark in given_up)})",
             given_up=tuple(given_up),
+            confinement=room.confinement,
         )
 
     def close(self) -> None:

@@ -114,6 +114,20 @@ def test_what_stays_behind_is_noted_and_then_makes_the_card_unwell(smi: Smi) -> 
     looking.close()
 
 
+def test_nobody_is_asked_while_something_is_timed(smi: Smi) -> None:
+    timing = threading.Event()
+    timing.set()
+    looking = Attendant(NvidiaSmi(), CARD, timing.is_set)
+    with light_zygote() as zygote, zygote.spawn("honest_role", limits=SMALL) as child:
+        smi.answer(f"{child.pid}, 3000\n")
+        with looking.attending({child: 1 << 30}):
+            assert ask(child, "ping") == "pong" and not threading.Event().wait(0.3)
+            assert ask(child, "ping") == "pong" and not looking._ours
+            timing.clear()
+            assert until(lambda: child._watched.exit is not None)
+    looking.close()
+
+
 def test_what_goes_in_time_is_not_mentioned(smi: Smi) -> None:
     looking = Attendant(NvidiaSmi(), CARD)
     with light_zygote() as zygote, zygote.spawn("honest_role", limits=SMALL) as child:

@@ -92,6 +92,8 @@ class Scene:
 
 
 class StandInRoom:
+    confinement = None
+
     def __init__(self, card: Card, scene: Scene) -> None:
         self.card = card
         self._scene = scene
