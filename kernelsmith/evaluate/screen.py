@@ -2,75 +2,25 @@
 
 Never the last line of defence: the sandbox contains what slips through and the launch plan makes it worthless. So a
 rule stands here only if honest kernels never need what it refuses; `try`, `pass` and the like are nobody's business.
+What the rules are about is in rules.py.
 """
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 
+from kernelsmith.evaluate import rules
+from kernelsmith.evaluate.rules import ALLOWED_IMPORTS
 from kernelsmith.model import Evaluation, Outcome, Stage
+from kernelsmith.text import INVISIBLE, clean
 
-ALLOWED_IMPORTS = frozenset(
-    {
-        "__future__",
-        "abc",
-        "collections",
-        "contextlib",
-        "copy",
-        "dataclasses",
-        "enum",
-        "functools",
-        "itertools",
-        "logging",
-        "math",
-        "numbers",
-        "operator",
-        "torch",
-        "triton",
-        "typing",
-        "typing_extensions",
-        "warnings",
-    }
-)
-"""Top-level modules: torch, triton and the part of the standard library that reaches neither files nor processes."""
-
-FORBIDDEN_MODULES = (
-    "torch.utils.cpp_extension",
-    "torch.multiprocessing",
-    "torch.distributed",
-    "torch.hub",
-    "torch._inductor",
-    "torch.package",
-    "triton.runtime.driver",
-    "triton.backends",
-    "triton.compiler",
-)
-FORBIDDEN_CALLS = frozenset(
-    {"exec", "eval", "compile", "__import__", "open", "input", "breakpoint", "globals", "vars", "setattr", "delattr"}
-)
-FORBIDDEN_ATTRIBUTES = frozenset(
-    {
-        "__globals__",
-        "__code__",
-        "__subclasses__",
-        "__builtins__",
-        "__closure__",
-        "f_globals",
-        "f_locals",
-        "f_back",
-        "gi_frame",
-        "_getframe",
-        "load_library",
-        "load_inline",
-        "inline_asm_elementwise",
-        "from_file",
-        "_C",
-    }
-)
-FOREIGN_MODULES = frozenset({"sys", "os", "subprocess", "ctypes", "builtins", "importlib", "inspect", "_C"})
-"""What torch and triton have imported for themselves and so offer as attributes; no candidate needs it of them."""
-LIBRARIES = frozenset({"torch", "triton"})
 MAX_SOURCE_CHARS = 400_000
+MOST_OBJECTIONS = 3
+"""More are not told at once: a model mends a few at a time."""
+_FORMATS = ("format", "format_map")
+_PEEKING_FORMAT = re.compile(r"\{[^{}]*[.\[]_")
 
 
 def screen(source: str, *, entry: str) -> Evaluation | None:
@@ -79,9 +29,12 @@ def screen(source: str, *, entry: str) -> Evaluation | None:
         return _refuse(f"the module is {len(source):,} characters long; at most {MAX_SOURCE_CHARS:,} are accepted")
     if "\0" in source:
         return _refuse("the module holds a NUL character")
+    if hidden := INVISIBLE.search(source):
+        number = source.count("\n", 0, hidden.start()) + 1
+        return _refuse(f"line {number}: the invisible character {clean(hidden[0])}: write what can be seen")
     try:
         tree = ast.parse(source)
-    except (SyntaxError, RecursionError, MemoryError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         at = f" at line {line}" if line else ""
         text = getattr(error, "text", None)
@@ -90,13 +43,11 @@ def screen(source: str, *, entry: str) -> Evaluation | None:
         return _failed(Outcome.COMPILE_ERROR, f"Python syntax error{at}: {reason}{shown}")
     reason = _missing(tree, entry)
     if reason is None:
-        visitor = _Rules()
         try:
-            visitor.visit(tree)
+            reason = "; ".join(_Rules(tree).objections())
         except RecursionError:
             return _refuse("the module is nested too deeply")
-        reason = visitor.reason
-    return None if reason is None else _refuse(reason)
+    return _refuse(reason) if reason else None
 
 
 def _missing(tree: ast.Module, entry: str) -> str | None:
@@ -117,81 +68,178 @@ def _missing(tree: ast.Module, entry: str) -> str | None:
 
 
 class _Rules(ast.NodeVisitor):
-    """Keeps the first objection."""
+    """Collects objections; knows what the module's names stand for."""
 
-    def __init__(self) -> None:
-        self.reason: str | None = None
-        self.libraries = set(LIBRARIES)
-        """Names that torch, triton or a part of them is bound to."""
+    def __init__(self, tree: ast.Module) -> None:
+        self._tree = tree
+        self._found: dict[str, None] = {}
+        self._paths: dict[str, str] = {}
+        """Names bound to a module, or to a part of one, and its full name."""
+        self._own = set(_bound(tree))
+        """Names that the module gives a meaning of its own."""
 
-    def object(self, node: ast.AST, reason: str) -> None:
-        if self.reason is None:
-            self.reason = f"line {getattr(node, 'lineno', 0)}: {reason}"
+    def objections(self) -> list[str]:
+        """The first few, in the order of the module."""
+        self.visit(self._tree)
+        return list(self._found)[:MOST_OBJECTIONS]
 
-    def module(self, node: ast.AST, name: str) -> None:
-        if name.split(".")[0] not in ALLOWED_IMPORTS:
-            self.object(node, f"import of {name!r}; allowed are {', '.join(sorted(ALLOWED_IMPORTS - {'__future__'}))}")
-        for forbidden in FORBIDDEN_MODULES:
-            if name == forbidden or name.startswith(forbidden + "."):
-                self.object(node, f"import of {name!r} is not allowed")
+    def object(self, node: ast.AST, reason: str, advice: str) -> None:
+        self._found[f"line {getattr(node, 'lineno', 0)}: {reason}: {advice}"] = None
+
+    # ------------------------------------------------------------ modules
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
             self.module(node, alias.name)
-            if alias.name.split(".")[0] in LIBRARIES:
-                self.libraries.add(alias.asname or alias.name.split(".")[0])
+            name = alias.asname or alias.name.split(".")[0]
+            self._paths[name] = alias.name if alias.asname else name
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        module = node.module or ""
         if node.level:
-            self.object(node, "relative import; the module stands alone")
+            self.object(node, "relative import", "the module stands alone")
+            return
         for alias in node.names:
-            full = f"{node.module}.{alias.name}"
-            self.module(node, full if full in FORBIDDEN_MODULES else node.module or "")
-            of_library = (node.module or "").split(".")[0] in LIBRARIES
-            if alias.name in FORBIDDEN_ATTRIBUTES or (of_library and alias.name in FOREIGN_MODULES):
-                self.object(node, f"import of {alias.name!r} is not allowed")
-            if of_library:
-                self.libraries.add(alias.asname or alias.name)
+            full = f"{module}.{alias.name}"
+            if alias.name == "*":
+                self.object(node, f"import of everything in {module!r}", "import names one by one")
+            elif not self.module(node, module) or self.path(node, full, f"import of {full!r} is not allowed"):
+                continue
+            elif alias.name in rules.FORBIDDEN_ATTRIBUTES or alias.name in rules.FOREIGN_MODULES:
+                advice = rules.FORBIDDEN_ATTRIBUTES.get(alias.name, rules.NO_FILES)
+                self.object(node, f"import of {alias.name!r} is not allowed", advice)
+            elif (names := rules.exported(module)) is not None and alias.name not in names and module != "__future__":
+                self.object(node, f"import of {full!r} is not allowed", f"use what {module} exports")
+            self._paths[alias.asname or alias.name] = full
 
-    def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS:
-            self.object(node, f"call of {node.func.id}() is not allowed")
-        if isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) > 1:
-            of, name = node.args[:2]
-            if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                self.attribute(node, of, name.value)
-        self.generic_visit(node)
+    def module(self, node: ast.AST, name: str) -> bool:
+        """Whether this module may be imported."""
+        if name.split(".")[0] not in ALLOWED_IMPORTS:
+            allowed = ", ".join(sorted(ALLOWED_IMPORTS - {"__future__"}))
+            self.object(node, f"import of {name!r}", f"allowed are {allowed}")
+            return False
+        return not self.path(node, name, f"import of {name!r} is not allowed")
+
+    def path(self, node: ast.AST, path: str, reason: str) -> bool:
+        """Objects if this is a forbidden path, or lies below one."""
+        advice = rules.forbidden_advice(path)
+        if advice is not None:
+            self.object(node, reason, advice)
+        return advice is not None
+
+    # ------------------------------------------------------------ names and attributes
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load) and node.id not in self._own and node.id in rules.FORBIDDEN_BUILTINS:
+            shown = node.id if node.id.endswith("__") and node.id != "__import__" else f"{node.id}()"
+            self.object(node, f"use of {shown} is not allowed", rules.FORBIDDEN_BUILTINS[node.id])
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
+        before = len(self._found)
         self.attribute(node, node.value, node.attr)
-        dotted = _dotted(node)
-        if dotted in FORBIDDEN_MODULES:
-            self.object(node, f"use of {dotted} is not allowed")
-        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            self.assigned(node)
+        if len(self._found) == before:  # what a refused name hangs on would be said again
+            self.generic_visit(node)
 
     def attribute(self, node: ast.AST, of: ast.expr, name: str) -> None:
-        if name in FORBIDDEN_ATTRIBUTES:
-            self.object(node, f"use of .{name} is not allowed")
-        root = _dotted(of)
-        if name in FOREIGN_MODULES and root is not None and root.split(".")[0] in self.libraries:
-            self.object(node, f"use of {root}.{name} is not allowed")
+        """`of.name`, however it is spelled."""
+        root, shown = self.resolved(of), _dotted(of) or "..."
+        if name in rules.FORBIDDEN_ATTRIBUTES:
+            self.object(node, f"use of .{name} is not allowed", rules.FORBIDDEN_ATTRIBUTES[name])
+        elif root is not None and (name in rules.FOREIGN_MODULES or name == "__dict__"):
+            self.object(node, f"use of {shown}.{name} is not allowed", rules.NO_FILES)
+        elif root is not None:
+            public = rules.exported(root)
+            if public is not None and name not in public:
+                self.object(node, f"use of {shown}.{name} is not allowed", f"use what {root} exports")
+            else:
+                self.path(node, f"{root}.{name}", f"use of {shown}.{name} is not allowed")
+
+    def assigned(self, node: ast.Attribute) -> None:
+        root = self.resolved(node.value)
+        if root is not None:
+            shown = f"{_dotted(node.value) or root}.{node.attr}"
+            advice = "a candidate may not change the libraries it runs on"
+            self.object(node, f"assignment to {shown}", advice)
+        elif node.attr == "__class__":
+            self.object(node, "assignment to __class__", rules.PLAIN_TENSORS)
+
+    def resolved(self, node: ast.expr) -> str | None:
+        """Full name of what an expression stands for, where that is a module allowed here or a part of one."""
+        if isinstance(node, ast.NamedExpr):
+            return self.resolved(node.value)
+        if isinstance(node, ast.Attribute):
+            root = self.resolved(node.value)
+            return None if root is None else f"{root}.{node.attr}"
+        return self._paths.get(node.id) if isinstance(node, ast.Name) else None
+
+    # ------------------------------------------------------------ calls
+
+    def visit_Call(self, node: ast.Call) -> None:
+        function = node.func
+        if isinstance(function, ast.Name):
+            if function.id in rules.FORBIDDEN_CALLS and function.id not in self._own:
+                reason = f"call of {function.id}() is not allowed"
+                self.object(node, reason, rules.FORBIDDEN_CALLS[function.id])
+            if function.id in ("getattr", "hasattr") and len(node.args) > 1:
+                name = _text(node.args[1])
+                if name is not None:
+                    self.attribute(node, node.args[0], name)
+        if self.resolved(function) in ("operator.attrgetter", "operator.methodcaller"):
+            for argument in node.args[: 1 if self.resolved(function) == "operator.methodcaller" else None]:
+                for name in (_text(argument) or "").split("."):
+                    self.attribute(node, argument, name)
+        formatted = function.value if isinstance(function, ast.Attribute) and function.attr in _FORMATS else None
+        if formatted is not None and _PEEKING_FORMAT.search(_text(formatted) or ""):
+            self.object(node, "a format that looks into its arguments", "format the values themselves")
+        self.generic_visit(node)
+
+    # ------------------------------------------------------------ what binds names
 
     def visit_Assign(self, node: ast.Assign) -> None:
+        self.generic_visit(node)
         for target in node.targets:
-            self.assigned(target)
+            self.alias(target, node.value)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self.generic_visit(node)
+        if node.value is not None:
+            self.alias(node.target, node.value)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self.generic_visit(node)
+        self.alias(node.target, node.value)
+
+    def alias(self, target: ast.expr, value: ast.expr) -> None:
+        """Another name for a library, or for a part of one; a name that gets another meaning stands for none."""
+        if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+            for one, of in zip(target.elts, value.elts, strict=False):
+                self.alias(one, of)
+        elif isinstance(target, ast.Name) and (path := self.resolved(value)) is not None:
+            self._paths[target.id] = path
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for statement in node.body:
+            if isinstance(statement, ast.FunctionDef) and statement.name in rules.FORBIDDEN_METHODS:
+                reason = f"definition of {statement.name}"
+                self.object(statement, reason, rules.FORBIDDEN_METHODS[statement.name])
         self.generic_visit(node)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        self.assigned(node.target)
-        self.generic_visit(node)
 
-    def assigned(self, target: ast.expr) -> None:
-        root = _dotted(target)
-        if isinstance(target, ast.Attribute) and root and root.split(".")[0] in {"torch", "triton", "tl", "math"}:
-            self.object(target, f"assignment to {root}: a candidate may not change the libraries it runs on")
+def _bound(tree: ast.Module) -> Iterator[str]:
+    """Names of arguments, functions, classes and variables anywhere in the module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            yield node.name
 
 
 def _dotted(node: ast.expr) -> str | None:
+    """`a.b.c` as it is written."""
     parts = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -199,6 +247,19 @@ def _dotted(node: ast.expr) -> str | None:
     if not isinstance(node, ast.Name):
         return None
     return ".".join([node.id, *reversed(parts)])
+
+
+def _text(node: ast.expr) -> str | None:
+    """The value of a text that is written out, whole or in pieces; None where it is computed."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    parts: list[ast.expr] = []
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        parts = [node.left, node.right]
+    elif isinstance(node, ast.JoinedStr):
+        parts = [one.value if isinstance(one, ast.FormattedValue) else one for one in node.values]
+    texts = [_text(part) for part in parts]
+    return "".join(text for text in texts if text is not None) if parts and None not in texts else None
 
 
 def _refuse(reason: str) -> Evaluation:

@@ -1,5 +1,8 @@
 """The screen refuses what a candidate may never do, says where, and has nothing against honest code."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from kernelsmith.evaluate.screen import screen
@@ -77,6 +80,75 @@ def test_what_looks_like_it_is_left_alone(line):
         ("from torch.utils import os", "import of 'os'"),
         ("getattr(x, '__globals__')", "__globals__"),
         ("import triton.runtime.driver", "triton.runtime.driver"),
+        # other names for the same
+        ("import torch as t; t.os", "use of t.os"),
+        ("t = torch; t.compile(operator)", "use of t.compile"),
+        ("a, b = torch, triton; b.testing.do_bench(operator)", "use of b.testing"),
+        ("(o := torch.utils).data", "use of ....data"),
+        ("u: object = torch.utils; u.dlpack", "use of u.dlpack"),
+        ("e = eval; e('1')", "use of eval()"),
+        ("[f('1') for f in (exec,)]", "use of exec()"),
+        ("i = __import__; i('os')", "use of __import__()"),
+        ("__builtins__['eval']('1')", "use of __builtins__"),
+        ("getattr(torch, 'o' + 's')", "use of torch.os"),
+        ("getattr(torch, f'{\"o\"}s')", "use of torch.os"),
+        ("hasattr(torch, 'sys')", "use of torch.sys"),
+        ("from torch import *", "import of everything"),
+        ("torch.__dict__['os']", "use of torch.__dict__"),
+        ("import operator as op; op.attrgetter('__globals__')(operator)", "__globals__"),
+        ("from operator import attrgetter as g; g('a.__code__')", "__code__"),
+        ("from operator import methodcaller; methodcaller('__subclasses__')(object)", "__subclasses__"),
+        # modules that the standard library's hold
+        ("import typing; typing.sys", "use of typing.sys"),
+        ("import dataclasses; dataclasses.builtins", "use of dataclasses.builtins"),
+        ("import enum; enum.bltns.eval", "use of enum.bltns"),
+        ("import collections; collections._sys", "use of collections._sys"),
+        ("from contextlib import os", "import of 'os'"),
+        ("import contextlib as c; c.os.getpid()", "use of c.os"),
+        ("import logging; logging.FileHandler('x')", "use of logging.FileHandler"),
+        ("import logging.handlers", "logging.handlers"),
+        ("import logging; logging.basicConfig(filename='x')", "use of logging.basicConfig"),
+        ("import typing; typing.get_type_hints(operator)", "get_type_hints"),
+        ("from typing import ForwardRef; ForwardRef('1')._evaluate", "_evaluate"),
+        ("import copyreg", "import of 'copyreg'"),
+        ("import gc", "import of 'gc'"),
+        ("import threading", "import of 'threading'"),
+        ("from dataclasses import make_dataclass", "make_dataclass"),
+        # looking into objects
+        ("'{0.__class__}'.format(operator)", "a format that looks into"),
+        ("'{x[__init__]}'.format_map({})", "a format that looks into"),
+        ("print.__self__", "__self__"),
+        ("().__class__.__mro__", "__mro__"),
+        ("operator.__getattribute__('x')", "__getattribute__"),
+        ("try:\n    1/0\nexcept Exception as e: e.__traceback__.tb_frame", "tb_frame"),
+        # work that is not the kernel's
+        ("operator = torch.compile(operator)", "use of torch.compile"),
+        ("from torch import compile as c", "'torch.compile'"),
+        ("@torch.jit.script\ndef f(x): return x", "use of torch.jit.script"),
+        ("torch.ops.aten.softmax(1)", "use of torch.ops.aten"),
+        ("ops = torch.ops; ops.aten.add", "use of ops.aten"),
+        ("torch.from_numpy(1)", "use of torch.from_numpy"),
+        ("operator(1).numpy()", "use of .numpy"),
+        ("import numpy", "import of 'numpy'"),
+        ("torch.utils.data.DataLoader", "use of torch.utils.data"),
+        ("from torch.utils.data import DataLoader", "torch.utils.data"),
+        ("torch.library.Library('aten', 'IMPL')", "use of torch.library.Library"),
+        ("from torch.library import Library", "'torch.library.Library'"),
+        ("torch.cuda.Event()", "use of torch.cuda.Event"),
+        ("g = torch.cuda.CUDAGraph()", "use of torch.cuda.CUDAGraph"),
+        ("torch.load('x')", "use of torch.load"),
+        ("from torch.utils._python_dispatch import TorchDispatchMode", "_python_dispatch"),
+        ("class T(torch.Tensor):\n    def __torch_dispatch__(cls): pass", "__torch_dispatch__"),
+        ("tl.inline_asm_elementwise", "inline_asm"),
+        # changes to the libraries
+        ("import torch.nn.functional as F; F.softmax = None", "assignment to F.softmax"),
+        ("for torch.allclose in (1,): pass", "assignment to torch.allclose"),
+        ("torch.backends.x, y = 1, 2", "assignment to torch.backends.x"),
+        ("del torch.allclose", "assignment to torch.allclose"),
+        ("import warnings; warnings.showwarning = None", "assignment to warnings.showwarning"),
+        ("operator.__class__ = int", "assignment to __class__"),
+        ("setattr(torch, 'x', 1)", "setattr()"),
+        ("s = '\u202e'", "invisible character"),
     ],
 )
 def test_forbidden_line_is_refused_with_its_number(line, words):
@@ -84,7 +156,110 @@ def test_forbidden_line_is_refused_with_its_number(line, words):
     assert verdict is not None
     assert verdict.outcome is Outcome.REJECTED
     assert words in verdict.message
-    assert f"line {HONEST.count(chr(10)) + 1}:" in verdict.message
+    number, advice = re.fullmatch(r"line (\d+): [^:]+(?::[^:]+)*: (.+)", verdict.message, re.DOTALL).groups()
+    assert HONEST.count("\n") < int(number) <= HONEST.count("\n") + line.count("\n") + 1
+    assert len(advice) > 10, "what to do instead"
+
+
+IDIOMS = """
+import contextlib, copy, dataclasses, enum, functools, itertools, logging, operator, typing, warnings, collections.abc
+import torch.nn as nn
+import triton.language.extra.libdevice as device_library
+from torch.library import custom_op, triton_op, wrap_triton
+from triton.language.extra.cuda.libdevice import rsqrt
+from triton import Config
+from collections import OrderedDict, namedtuple
+from collections.abc import Sequence
+from contextlib import nullcontext, contextmanager
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, Optional
+
+logger = logging.getLogger(__name__)
+logger.debug("launching %s", "kernel")
+version = tuple(int(n) for n in triton.__version__.split(".")[:2]) < (3, 9) or torch.__version__
+dtype = getattr(tl, f"float{32}")
+half = getattr(torch, "bfloat16", None)
+biggest = torch.finfo(torch.float32).max
+
+@triton.heuristics({"EVEN": lambda args: args["N"] % args["BLOCK"] == 0})
+@triton.autotune(
+    configs=[Config({"BLOCK": b}, num_warps=w) for b, w in itertools.product((64, 128), (4, 8))], key=["N"]
+)
+@triton.jit
+def tuned(x, N, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    tl.static_print(BLOCK)
+    tl.device_assert(N > 0)
+    value = tl.math.exp(tl.load(x)) + device_library.rsqrt(tl.load(x))
+    tl.store(x, tl.sigmoid(value).to(tl.bfloat16))
+
+@lru_cache(maxsize=None)
+def cached(n): return functools.reduce(operator.mul, (n, 2), 1)
+
+@dataclass(frozen=True)
+class Plan:
+    block: int = field(default=64)
+    def __post_init__(self): object.__setattr__(self, "block", 128)
+
+class Kind(Enum):
+    A = auto()
+    B = enum.auto()
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.name = self.__class__.__name__
+        self.w = nn.Parameter(torch.empty(4))
+        nn.init.kaiming_uniform_(self.w)
+
+class Fn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x
+
+def with_names(input, compile=None, open=None, vars=()):
+    return input if compile is None else compile(input, open, vars)
+
+with torch.no_grad(), torch.cuda.device(0), contextlib.suppress(ValueError), warnings.catch_warnings():
+    pass
+count = torch.cuda.get_device_properties(0).multi_processor_count if torch.cuda.is_available() else 1
+y = torch.empty_strided((2, 3), (3, 1))
+pointer, z = y.data_ptr(), torch.ops.mine.twice
+text = "{} of {:.2f} at {name}".format(1, 2.0, name="x") + f"{y.shape[0]}"
+size, cells = math.prod(y.shape), operator.itemgetter(1)((1, 2))
+name, doc = cached.__name__, Plan.__doc__
+stream = torch.cuda.current_stream() if torch.cuda.is_available() else None
+other = copy.copy(y) if typing.TYPE_CHECKING else y
+compiled, self_test = {"eval": 1}, "exec"
+assert y.dtype in (torch.float16, torch.bfloat16), f"no kernel for {y.dtype}"
+
+@torch.compiler.disable
+def launch(x): return x
+
+@torch.library.custom_op("mine::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor: return x.clone()
+"""
+
+
+def test_what_kernel_libraries_write_is_left_alone():
+    verdict = screen(HONEST + IDIOMS, entry="operator")
+    assert verdict is None, verdict.message
+
+
+def test_every_shipped_kernel_is_left_alone():
+    root = Path(__file__).parents[2]
+    kernels = [
+        *root.glob("prompts/kernels/**/*.py"),
+        *root.glob("prompts/lifted/**/*.py"),
+        *root.glob("tests/cases/a*/kernel.py"),
+    ]
+    assert len(kernels) > 10
+    for path in kernels:
+        source = path.read_text(encoding="utf-8")
+        entry = re.findall(r"^(?:def|class) (\w+)", source, re.MULTILINE)[-1]
+        assert screen(source, entry=entry) is None, path
 
 
 def test_syntax_error_is_a_compile_error_with_its_line():
@@ -110,3 +285,9 @@ def test_module_without_kernel():
 @pytest.mark.parametrize("source", ["x = " + "(" * 5000 + ")" * 5000, "a\0b", "x = 1\n" * 200_000])
 def test_monstrous_source_is_a_verdict(source):
     assert screen(source, entry="f") is not None
+
+
+def test_several_objections_come_at_once_and_no_more_than_a_few():
+    verdict = screen(HONEST + "import os\nimport sys\nimport gc\nimport io\n", entry="operator")
+    assert verdict is not None
+    assert [f"import of {name!r}" in verdict.message for name in ("os", "sys", "gc", "io")] == [True, True, True, False]
