@@ -19,6 +19,7 @@ from triton.backends import backends
 import kernelsmith.triton_cpu as cpu
 from kernelsmith.faults import CheckedLaunchError
 from kernelsmith.triton_cpu.driver import CPUDriver
+from kernelsmith.triton_cpu.run import pool
 from kernelsmith.triton_cpu.watch import watched
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -228,3 +229,21 @@ def test_beside_a_gpu_tritons_own_choice_stands_unless_asked(monkeypatch: pytest
     driver.set_active(_create_driver())
     driver.set_active(CPUDriver())
     assert doubles()
+
+
+def seconds_between_launches(spin: float) -> float:
+    """CPU time of this process while launches are further apart than its threads spin."""
+    pool.set_spin(spin)
+    begin = time.process_time()
+    for _ in range(10):
+        assert doubles()
+        time.sleep(0.02)
+    return time.process_time() - begin
+
+
+def test_threads_that_may_not_spin_cost_nothing_between_launches() -> None:
+    assert doubles()
+    try:
+        assert seconds_between_launches(0.0) < seconds_between_launches(0.02) / 2
+    finally:
+        pool.set_spin(pool.SPIN_SECONDS)
