@@ -22,6 +22,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from kernelsmith.dialects import foreign
 from kernelsmith.model import Frozen, digest
 from kernelsmith.text import clean
 
@@ -216,6 +217,8 @@ class Kernel(Frozen):
     def model_post_init(self, context: object) -> None:
         if unknown := self.options.keys() - ALLOWED_OPTIONS:
             raise ValueError(f"launch options not allowed: {sorted(unknown)}")
+        if why := foreign(self.ttir):
+            raise ValueError(f"{self.name}: a plan may not hold {why}")
 
 
 class Launch(Frozen):
