@@ -6,6 +6,7 @@ The threads are daemons, so a hanging call never keeps the program alive. Used b
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable
@@ -30,6 +31,7 @@ class Flights(Generic[K, V]):
 
     def __init__(self) -> None:
         self._landed: queue.SimpleQueue[Landing[K, V]] = queue.SimpleQueue()
+        self._said: queue.SimpleQueue[tuple[K, str]] = queue.SimpleQueue()
         self._keys: list[K] = []
 
     @property
@@ -48,6 +50,18 @@ class Flights(Generic[K, V]):
 
         self._keys.append(key)
         threading.Thread(target=fly, name=f"flight {key}", daemon=True).start()
+
+    def say(self, key: K, text: str) -> None:
+        """Called by a flight's thread: something to be heard before it lands."""
+        self._said.put((key, text))
+
+    def heard(self) -> list[tuple[K, str]]:
+        """What flights have said since the last call."""
+        found = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                found.append(self._said.get_nowait())
+        return found
 
     def land(self, timeout: float) -> Landing[K, V] | None:
         """The next to land, or None after `timeout` seconds."""

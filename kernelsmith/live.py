@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from kernelsmith.model import Level
 from kernelsmith.proposal import Budget, Spent
-from kernelsmith.records import CallEnded, CallStarted, JudgingStarted, TrialJudged, TuneRecord, TuneResult, TuneStarted
+from kernelsmith.records import (
+    CallEnded,
+    CallStarted,
+    JudgingStarted,
+    JudgingWaits,
+    TrialJudged,
+    TuneRecord,
+    TuneResult,
+    TuneStarted,
+)
 from kernelsmith.render import error_console, factor, result_lines, spending, tune_line
 from kernelsmith.text import clean, line
 
@@ -123,6 +132,8 @@ class RichView:
             case JudgingStarted():
                 doing = "full check and re-measurement" if record.level is Level.FULL else "compile, check, bench"
                 self._workers[record.trial] = (doing, time.monotonic())
+            case JudgingWaits():
+                self._workers[record.trial] = (record.why or "compile, check, bench", time.monotonic())
             case TrialJudged():
                 self._workers.pop(record.trial, None)
                 self._spent, self._spent_at = record.spent, time.monotonic()

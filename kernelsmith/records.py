@@ -75,6 +75,15 @@ class JudgingStarted(Frozen):
     level: Level
 
 
+class JudgingWaits(Frozen):
+    """The judge has no place for a trial yet, or has found one."""
+
+    record: Literal["waiting"] = "waiting"
+    trial: int
+    why: str
+    """Empty when it waits no more."""
+
+
 class TrialJudged(Frozen):
     record: Literal["trial"] = "trial"
     trial: int
@@ -149,7 +158,17 @@ class TuneResult(Frozen):
     exit_code: Literal[0, 1, 2, 130]
 
 
-TuneRecord = TuneStarted | CallStarted | CallEnded | JudgingStarted | TrialJudged | DeviceGivenUp | Notice | TuneResult
+TuneRecord = (
+    TuneStarted
+    | CallStarted
+    | CallEnded
+    | JudgingStarted
+    | JudgingWaits
+    | TrialJudged
+    | DeviceGivenUp
+    | Notice
+    | TuneResult
+)
 
 
 # ---------------------------------------------------------------- check and bench

@@ -20,6 +20,7 @@ from kernelsmith.records import (
     DrillReport,
     DrillResult,
     JudgingStarted,
+    JudgingWaits,
     KernelReport,
     Notice,
     TrialJudged,
@@ -94,7 +95,9 @@ def tune_line(record: TuneRecord) -> str | None:
             return f"device: {line(record.mark.words, 400)}"
         case Notice():
             return f"note: {line(record.message, 400)}"
-        case CallEnded() | CallStarted() | JudgingStarted() | TuneResult():
+        case JudgingWaits() if record.why:
+            return f"trial {record.trial} {record.why}"
+        case CallEnded() | CallStarted() | JudgingStarted() | JudgingWaits() | TuneResult():
             return None
 
 

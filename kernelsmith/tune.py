@@ -26,7 +26,15 @@ from kernelsmith.model import DeviceMark, Evaluation, Job, Level, Outcome, Seed
 from kernelsmith.proposal import Brief, Candidate, Prompt, Reply, StopReason, TargetFacts
 from kernelsmith.propose import Proposer, Request
 from kernelsmith.propose.reply import NoCode, parse
-from kernelsmith.records import DeviceGivenUp, JudgingStarted, Notice, TrialJudged, TuneRecord, TuneResult
+from kernelsmith.records import (
+    DeviceGivenUp,
+    JudgingStarted,
+    JudgingWaits,
+    Notice,
+    TrialJudged,
+    TuneRecord,
+    TuneResult,
+)
 from kernelsmith.rotation import Rotation
 from kernelsmith.runs import Call, CallStatus, Run, RunSpec, RunStatus, TrialRecord
 from kernelsmith.store import Store
@@ -268,7 +276,12 @@ class _Loop:
             seed=self.ledger.seed(number, level),
             **(self.winner_limits() if level is Level.FULL else {}),
         )
-        self.flights.start(_Judging(number, level), lambda: _patiently(lambda: self.tools.executor.evaluate(job)))
+        key = _Judging(number, level)
+
+        def work() -> Evaluation:
+            return self.tools.executor.evaluate(job, lambda why: self.flights.say(key, why))
+
+        self.flights.start(key, lambda: _patiently(work))
 
     def winner_limits(self) -> _Limits:
         """The winner's measurement is longer than the search's where the time allows it."""
@@ -280,6 +293,9 @@ class _Loop:
 
     def land(self) -> None:
         landing = self.flights.land(POLL)
+        for speaker, why in self.flights.heard():
+            if isinstance(speaker, _Judging):
+                self.tools.emit(JudgingWaits(trial=speaker.number, why=why))
         if landing is None:
             return
         key = landing.key

@@ -16,6 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import (
     Confinement,
     Evaluation,
@@ -99,7 +100,7 @@ class FakeExecutor:
     def seeds(self, operator: OperatorRef) -> tuple[Seed, ...]:
         return (Seed(source="# seed", origin="inductor"),)
 
-    def evaluate(self, job: Job) -> Evaluation:
+    def evaluate(self, job: Job, tell: Tell = quiet) -> Evaluation:
         with self.lock:
             self.jobs.append(job)
             if self.broken:
@@ -185,7 +186,7 @@ def main(runs: str, log: str, slow: str, resume: str = "") -> None:
             time.sleep(60)
 
     class Noting(FakeExecutor):
-        def evaluate(self, job: Job) -> Evaluation:
+        def evaluate(self, job: Job, tell: Tell = quiet) -> Evaluation:
             note(f"judging {job.level}")
             if (slow == "bench" and len(self.jobs) == 1) or (slow == "recheck" and job.level is Level.FULL):
                 note("hanging")

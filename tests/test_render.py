@@ -8,7 +8,16 @@ from rich.console import Console
 from kernelsmith import live
 from kernelsmith.model import Level, Outcome, Stage
 from kernelsmith.proposal import Budget, Spent, StopReason, Usage
-from kernelsmith.records import CallStarted, JudgingStarted, KernelReport, Notice, TrialJudged, TuneResult, TuneStarted
+from kernelsmith.records import (
+    CallStarted,
+    JudgingStarted,
+    JudgingWaits,
+    KernelReport,
+    Notice,
+    TrialJudged,
+    TuneResult,
+    TuneStarted,
+)
 from kernelsmith.render import duration, factor, kernel_lines, result_lines, spending, table, tune_line
 from kernelsmith.text import clean, line
 from tests.fakes import evaluation_of
@@ -54,6 +63,8 @@ def test_lines_of_the_loop() -> None:
     assert tune_line(judged()) == "trial 3 (openai:m): passed, 1.50x [1.40, 1.60], best so far"
     failed = judged(outcome=Outcome.COMPILE_ERROR, score=None, score_ci95=None, best=False, message=HOSTILE)
     assert tune_line(failed) == "trial 3 (openai:m): compile_error: [red]bold[/red]31m \\u202egnpover next"
+    assert tune_line(JudgingWaits(trial=4, why="waits for a core: 1 other")) == "trial 4 waits for a core: 1 other"
+    assert tune_line(JudgingWaits(trial=4, why="")) is None
     assert tune_line(JudgingStarted(trial=1, origin="x", level=Level.QUICK)) is None
 
 
@@ -107,6 +118,7 @@ def test_live_view_shows_figures_and_no_escapes_of_the_model() -> None:
     )
     view(CallStarted(trial=4, model=HOSTILE, prompt="p", repairs=3, reserved=Usage()))
     view(JudgingStarted(trial=5, origin="m", level=Level.FULL))
+    view(JudgingWaits(trial=5, why="waits for memory: 2.1 GiB are free, 3.4 GiB needed"))
     view(judged())
     view(judged(trial=6, outcome=Outcome.TIMEOUT, score=None, score_ci95=None, best=False, message=HOSTILE))
     view(Notice(message=HOSTILE))
@@ -115,7 +127,7 @@ def test_live_view_shows_figures_and_no_escapes_of_the_model() -> None:
     assert "1.50x [1.40, 1.60] best baseline (trial 3)" in text
     assert "1 passed, 1 timeout" in text and "3/9 trials" in text
     assert "trial 4" in text and "mending trial 3 [red]bold[/red]" in text
-    assert "full check and re-measurement" in text
+    assert "waits for memory: 2.1 GiB are free" in text
     assert not {"\x1b", "\x9b", "\x07", "\r", "\u202e"} & set(text)
 
 

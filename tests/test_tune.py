@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from kernelsmith.errors import InfrastructureError, ProviderError, StoreError, UsageError
-from kernelsmith.execute import DeviceLostError, wire
+from kernelsmith.execute import DeviceLostError, Tell, quiet, wire
 from kernelsmith.model import DeviceMark, Evaluation, Job, Level, Outcome
 from kernelsmith.proposal import Budget, Reply, StopReason, Usage
 from kernelsmith.propose import Request
-from kernelsmith.records import CallEnded, DeviceGivenUp, Notice, TrialJudged, TuneRecord, TuneResult
+from kernelsmith.records import CallEnded, DeviceGivenUp, JudgingWaits, Notice, TrialJudged, TuneRecord, TuneResult
 from kernelsmith.render import tune_line
 from kernelsmith.runs import CallStatus, Run, RunStatus, spent
 from kernelsmith.store import Store
@@ -57,6 +57,19 @@ class Bench:
     @property
     def outcomes(self) -> list[Outcome]:
         return [r.outcome for r in self.records if isinstance(r, TrialJudged) and r.level is Level.QUICK]
+
+
+def test_why_a_trial_waits_is_told_before_its_verdict(store: Store) -> None:
+    class Crowded(FakeExecutor):
+        def evaluate(self, job: Job, tell: Tell = quiet) -> Evaluation:
+            tell("waits for memory: none is free")
+            tell("")
+            return super().evaluate(job, tell)
+
+    bench = Bench(store, Scripted([code("faster 1.5")]), executor=Crowded())
+    bench.start(Budget(max_trials=1))
+    heard = [r.why if isinstance(r, JudgingWaits) else r.record for r in bench.records]
+    assert heard[heard.index("judging") :][:4] == ["judging", "waits for memory: none is free", "", "trial"]
 
 
 def test_winner_is_the_fastest_after_a_full_check_and_a_longer_measurement(store: Store) -> None:
@@ -277,7 +290,7 @@ MARK = DeviceMark(device="cuda:0", since="2026-01-02T03:04:05+00:00", why="a pro
 
 def test_a_lost_device_ends_the_run_at_once_and_what_was_paid_is_judged_later(store: Store) -> None:
     class Lost(FakeExecutor):
-        def evaluate(self, job: Job) -> Evaluation:
+        def evaluate(self, job: Job, tell: Tell = quiet) -> Evaluation:
             self.jobs.append(job)
             raise wire.broken(1, DeviceLostError("no device is left", "doctor", (MARK,))).raised()
 
@@ -295,8 +308,8 @@ def test_a_lost_device_ends_the_run_at_once_and_what_was_paid_is_judged_later(st
 
 def test_a_card_given_up_on_the_way_is_told_and_kept_with_the_verdict(store: Store) -> None:
     class Moving(FakeExecutor):
-        def evaluate(self, job: Job) -> Evaluation:
-            return super().evaluate(job).model_copy(update={"given_up": () if self.jobs[1:] else (MARK,)})
+        def evaluate(self, job: Job, tell: Tell = quiet) -> Evaluation:
+            return super().evaluate(job, tell).model_copy(update={"given_up": () if self.jobs[1:] else (MARK,)})
 
     bench = Bench(store, Scripted([code("faster 1.5")]), executor=Moving())
     result = bench.start()

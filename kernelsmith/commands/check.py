@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -54,7 +55,9 @@ def check(
 
     settings = config.load({"device": device, "unsafe_no_sandbox": unsafe_no_sandbox or None, "targets": targets})
     ref = operator_ref(operator, overrides, max_bytes, foreign=foreign)
-    (report,) = _judge((kernel,), ref, settings, level=Level(level), seed=seed, bench=False, checked=checked)
+    (report,) = _judge(
+        (kernel,), ref, settings, level=Level(level), seed=seed, bench=False, checked=checked, quiet=quiet
+    )
     _show((report,), json=json, quiet=quiet)
     raise typer.Exit(0 if report.outcome == "passed" else EXIT_NO)
 
@@ -86,7 +89,7 @@ def bench(
 
     settings = config.load({"device": device, "unsafe_no_sandbox": unsafe_no_sandbox or None, "targets": targets})
     ref = operator_ref(operator, overrides, max_bytes, foreign=foreign)
-    reports = _judge(tuple(kernels), ref, settings, level=Level.QUICK, seed=seed, bench=True)
+    reports = _judge(tuple(kernels), ref, settings, level=Level.QUICK, seed=seed, bench=True, quiet=quiet)
     _show(reports, json=json, quiet=quiet)
     raise typer.Exit(0 if all(_fast_enough(report, fail_under) for report in reports) else EXIT_NO)
 
@@ -100,12 +103,17 @@ def _judge(
     seed: int | None,
     bench: bool,
     checked: bool = True,
+    quiet: bool = False,
 ) -> tuple[KernelReport, ...]:
     from kernelsmith.model import Job
     from kernelsmith.records import KernelReport
     from kernelsmith.session import executor_for, read_text
     from kernelsmith.summary import check_command
     from kernelsmith.text import clean
+
+    def tell(why: str) -> None:
+        if why and not quiet:
+            sys.stderr.write(f"{why}\n")
 
     sources = {str(path): read_text(path, "kernel") for path in kernels}
     seed = secrets.randbits(31) if seed is None else seed
@@ -123,7 +131,7 @@ def _judge(
             )
             if level == "full":
                 job = job.model_copy(update={"seconds": FULL_SECONDS})
-            report = KernelReport.of(clean(path), executor.evaluate(job))
+            report = KernelReport.of(clean(path), executor.evaluate(job, tell))
             if report.outcome != "passed":
                 again = check_command(path, ref, target.name, settings.targets)
                 report = report.model_copy(update={"reproduce": f"{again} --level {level.value} --seed {seed}"})

@@ -30,7 +30,12 @@ Foreign = Annotated[
         "--foreign", help="The operator file is somebody else's: confine it too. Without this it is yours, and trusted."
     ),
 ]
-Width = Annotated[int | None, typer.Option("--width", min=1, help="Trials in flight.")]
+Width = Annotated[
+    int | None,
+    typer.Option(
+        "--width", min=1, help="Trials in flight; as many of them as memory and cores allow are judged at once."
+    ),
+]
 Models = Annotated[
     list[str] | None,
     typer.Option("--model", metavar="SPEC", help="offline, openai:MODEL, anthropic:MODEL, command:CMD, replay:PATH."),

@@ -125,7 +125,7 @@ class Bench:
         fastest = float("inf")
         for _ in range(REAL_CALLS):
             begin = time.perf_counter()
-            candidate.repeat(1, launch=True, seconds=self._checker.remaining())
+            candidate.repeat(1, launch=True, seconds=self._checker.remaining(Stage.BENCH))
             fastest = min(fastest, (time.perf_counter() - begin) * 1e3)
         expected = timing.median_ms + timing.host_us / 1e3
         if fastest > HIDDEN_FACTOR * expected + HIDDEN_MS:
@@ -147,7 +147,7 @@ class Bench:
         batches = []
         for _ in range(HOST_BATCHES):
             begin = time.perf_counter()
-            candidate.repeat(HOST_CALLS, launch=not plain, seconds=self._checker.remaining())
+            candidate.repeat(HOST_CALLS, launch=not plain, seconds=self._checker.remaining(Stage.BENCH))
             batches.append((time.perf_counter() - begin) / HOST_CALLS * 1e6)
             # who spares itself the work in repeated calls is asked in between
             self._checker.again(lane.proven.case, lane.proven.used)
@@ -179,7 +179,7 @@ class Bench:
             keep=() if audited is None else (0,),
         )
         begin = time.perf_counter_ns()
-        sampled = self._launcher.sample(request, inputs, outputs, seconds=self._checker.remaining())
+        sampled = self._launcher.sample(request, inputs, outputs, seconds=self._checker.remaining(Stage.BENCH))
         outer = time.perf_counter_ns() - begin
         if len(sampled.nanoseconds) != 1 or len(sampled.kept) != len(request.keep):
             raise CandidateFailure(

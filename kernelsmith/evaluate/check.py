@@ -23,7 +23,7 @@ from functools import partial
 
 import torch
 
-from kernelsmith.evaluate import transport
+from kernelsmith.evaluate import allowance, transport
 from kernelsmith.evaluate.compare import Finding, compare, held_otherwise, untouched
 from kernelsmith.evaluate.examine import Examiner, key
 from kernelsmith.evaluate.inputs import CallInputs, Case, changeable
@@ -41,8 +41,6 @@ AGREEING, AGREEING_FIRST, FIRST_CASES = 2, 3, 3
 """Calls in a row, each on new contents, whose plans must be the same text: two, and three in the first cases."""
 CALLS = AGREEING_FIRST + 1
 """Most real calls per case: those that must agree, after one that may set things up."""
-FIRST_CALL_SECONDS = 60.0
-"""A first call compiles; one more second per further kernel is never near this."""
 POISONS = (0xFF, 0x00)
 """Fresh memory before a replay holds NaN, or zeros; alternating, so that neither is what a kernel may rely on."""
 ORDERS = (Order.APART, Order.BACKWARDS)
@@ -245,12 +243,12 @@ class Checker:
             with self._clock:
                 self._deadline += time.monotonic() - begin
 
-    def remaining(self, most: float = FIRST_CALL_SECONDS) -> float:
-        """Seconds that the next question may take."""
+    def remaining(self, stage: Stage = Stage.CHECK, most: float = math.inf) -> float:
+        """Seconds that the next question, one of this stage, may take."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise CandidateFailure(Outcome.TIMEOUT, "the time for this candidate is used up", stage=Stage.CHECK)
-        return min(left, most)
+        return min(left, most, allowance.SECONDS[stage])
 
     def _recorded(self, case: Case, choices: tuple[Choice, ...]) -> Recorded:
         try:
@@ -310,7 +308,7 @@ class Checker:
         given, outputs = desk.inputs(packed.end), desk.outputs(transport.room_for(returns))
         transport.write(inputs, given, packed.regions)
         called = self._candidate.call(
-            packed.arguments, given, outputs, choices=choices, record=record, seconds=self.remaining()
+            packed.arguments, given, outputs, choices=choices, record=record, seconds=self.remaining(Stage.RECORD)
         )
         return called, transport.outputs(outputs, called.outputs), transport.storages(given, packed.regions)
 
@@ -321,13 +319,13 @@ class Checker:
 
     def _with_state(self, case: Case, called: Called, seconds: float = 0.0) -> Recorded:
         assert called.plan is not None
-        return Recorded(case, called, self._candidate.state(called.plan, self.remaining()), seconds)
+        return Recorded(case, called, self._candidate.state(called.plan, self.remaining(Stage.RECORD)), seconds)
 
     def _prepare(self, recorded: Recorded) -> Proven:
         called, state = recorded.called, recorded.state
         assert called.plan is not None
         try:
-            prepared = self._launcher.prepare(called.plan, state, self.remaining())
+            prepared = self._launcher.prepare(called.plan, state, self.remaining(Stage.COMPILE))
         finally:
             if state is not None:
                 state.close()
@@ -340,7 +338,7 @@ class Checker:
         if proven.case.workload is not None or not 1 < _programs(proven.plan) <= MOST_ORDERED:
             failure = self._replayed(proven, poison, Order.DEVICE, self.remaining())
         else:
-            seconds = self.remaining(ORDERED_SECONDS + MULTIPLE * call_seconds)
+            seconds = self.remaining(most=ORDERED_SECONDS + MULTIPLE * call_seconds)
             failure = self._ordered(proven, poison, next(self._orders), seconds)
         if failure is not None:
             raise failure

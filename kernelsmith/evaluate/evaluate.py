@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from kernelsmith.evaluate import noise, transport
+from kernelsmith.evaluate import allowance, noise, transport
+from kernelsmith.evaluate.admission import Place
 from kernelsmith.evaluate.bench import POOL, Bench
 from kernelsmith.evaluate.check import Checker, Proven
 from kernelsmith.evaluate.configs import Dispatch, Vector, choose
@@ -25,19 +26,12 @@ from kernelsmith.evaluate.room import MODEL_SEED, Room
 from kernelsmith.evaluate.screen import screen
 from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
 from kernelsmith.evaluate.stuck import DoubtError
+from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import Evaluation, Job, Level, Outcome, Region, RegionStatus, Stage, StageSeconds, Timing
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.sandbox.arguments import Arguments
-from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.messages import Load, Tunable
 
-LOAD_SECONDS = 60.0
-LIFETIME_SECONDS = 3600.0
-"""Of a candidate's processes, for when the judge is stuck: questions have limits of their own, and `Job.seconds` counts
-none of the time that passes while others are at work."""
-MEMORY_BYTES = 8 << 30
-DEVICE_BYTES = 32 << 30
-"""Of a card, for a candidate and for its launcher each: more than the plans that are allowed need."""
 CASES_ELSEWHERE = 8
 
 
@@ -56,17 +50,20 @@ class _Clock:
         return StageSeconds(compile=self.compile, check=check, bench=self.bench, total=total)
 
 
-def evaluate(job: Job, room: Room, *, screened: bool = True) -> Evaluation:
-    """The verdict on one candidate. Raises OperatorError, SandboxError, InfrastructureError.
+def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True) -> Evaluation:
+    """The verdict on one candidate; `tell` hears why it waits for a place on this machine.
 
     Without the screen, which the drill leaves out to show that it is never the last line of defence, the rest holds.
+    Raises OperatorError, SandboxError, InfrastructureError.
     """
     operator = room.operator(job.operator)
     clock = _Clock()
     if screened and (refused := screen(job.source, entry=operator.info.name)):
         return refused.model_copy(update={"seconds": clock.seconds()})
+    guess = allowance.guess(room.sizes(operator))
     try:
-        evaluation = _verdict(job, room, operator, clock)
+        with room.admission.admitted(operator.info.digest, guess, tell) as place:
+            evaluation = _verdict(job, room, operator, clock, place)
     except DoubtError as doubt:
         room.probe()  # raises where the machine is to blame
         message = f"its kernels ran, and then the launcher process claimed that the machine is broken: {doubt.message}"
@@ -74,14 +71,14 @@ def evaluate(job: Job, room: Room, *, screened: bool = True) -> Evaluation:
     return evaluation.model_copy(update={"seconds": clock.seconds(), "confinement": room.confinement})
 
 
-def _verdict(job: Job, room: Room, operator: LoadedOperator, clock: _Clock) -> Evaluation:
-    device = DEVICE_BYTES if room.card.node else None
-    limits = Limits(seconds=LIFETIME_SECONDS, memory_bytes=MEMORY_BYTES, threads=room.threads, device_bytes=device)
+def _verdict(job: Job, room: Room, operator: LoadedOperator, clock: _Clock, place: Place) -> Evaluation:
+    limits = allowance.limits(room.sizes(operator), room.threads, on_card=room.card.node is not None)
     with (
         closing(CandidateSession(room.zygote, limits, room.arenas, room.binaries)) as candidate,
         closing(LauncherSession(room.zygote, limits, room.arenas, room.binaries)) as launcher,
-        room.attended(candidate.child, launcher.child, nbytes=device),
+        room.attended(candidate.child, launcher.child, nbytes=limits.device_bytes),
     ):
+        place.users += (candidate.child, launcher.child)
         deadline = time.monotonic() + job.seconds
         checked = job.checked and room.card.node is None  # there are checked builds for the CPU only
         examiner = Examiner(launcher, job.source, job.level, job.seed) if checked else None
@@ -95,6 +92,7 @@ def _verdict(job: Job, room: Room, operator: LoadedOperator, clock: _Clock) -> E
             with turns.shared():
                 checker.explain(failure)
             evaluation = failure.evaluation()
+            place.typical = failure.outcome is not Outcome.MEMORY
     clock.compile = checker.compile_seconds + candidate.build_seconds + launcher.build_seconds
     return (
         evaluation
@@ -157,7 +155,7 @@ class _Evaluating:
             init=init,
             seed=MODEL_SEED,
         )
-        return self.candidate.load(request, None, min(LOAD_SECONDS, self.checker.remaining())).tunables
+        return self.candidate.load(request, None, self.checker.remaining(Stage.LOAD)).tunables
 
     def check(self, tunables: Sequence[Tunable]) -> list[Region]:
         """Every case of the level; small cases first, so that a broken candidate costs little."""

@@ -30,6 +30,7 @@ from kernelsmith.execute.wire import (
     JudgeReply,
     JudgeRequest,
     SeedsFound,
+    Waiting,
     broken,
 )
 from kernelsmith.sandbox.protocol import Channel, ProtocolError
@@ -82,7 +83,11 @@ class Judge:
             case FindSeeds():
                 return SeedsFound(id=request.id, seeds=self._rooms.room().seeds(request.operator))
             case Evaluate():
-                return Evaluated(id=request.id, evaluation=self._rooms.evaluate(request.job))
+
+                def tell(why: str) -> None:
+                    self._send(Waiting(id=request.id, why=why))
+
+                return Evaluated(id=request.id, evaluation=self._rooms.evaluate(request.job, tell))
 
 
 def _failed(request: JudgeRequest, error: BaseException) -> Broken:

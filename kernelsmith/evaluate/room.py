@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import tempfile
 import threading
 from collections.abc import Collection
@@ -13,10 +12,12 @@ from pathlib import Path
 
 import torch
 
-from kernelsmith.devices import cards
+from kernelsmith.devices import cards, marks
 from kernelsmith.devices.cards import Card
 from kernelsmith.devices.health import health_of
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate import allowance, machine
+from kernelsmith.evaluate.admission import Admission
 from kernelsmith.evaluate.attendant import Attendant, Trouble
 from kernelsmith.evaluate.baseline import ENVIRONMENT
 from kernelsmith.evaluate.bench import copy_bandwidth
@@ -27,7 +28,7 @@ from kernelsmith.evaluate.rivals import Rivals
 from kernelsmith.evaluate.session import BuilderSession
 from kernelsmith.evaluate.stuck import StuckError
 from kernelsmith.evaluate.trivial import refuse_trivial
-from kernelsmith.evaluate.truths import Truths
+from kernelsmith.evaluate.truths import LIMIT_BYTES, Truths
 from kernelsmith.model import Confinement, OperatorRef, Seed, digest
 from kernelsmith.operators.load import LoadedOperator, load
 from kernelsmith.sandbox.limits import Ending, Layer, Limits
@@ -36,6 +37,7 @@ from kernelsmith.sandbox.roles import PRELOAD, PROBE, WARM
 from kernelsmith.sandbox.tensors import torch_threads
 from kernelsmith.sandbox.zygote import Child, ChildEnded, Zygote
 from kernelsmith.targets import Target, resolve
+from kernelsmith.triton_cpu.run.cores import usable_cores
 
 OPERATOR_FILE = "operator.py"
 """What a text that came without its file is called."""
@@ -47,6 +49,9 @@ MODEL_SEED = 42
 
 BUILD_LIMITS = Limits(seconds=180.0, memory_bytes=4 << 30)
 """Of the compiler's process; checked builds of large kernels take it tens of seconds."""
+
+KEPT_SHARE = 1 / 8
+"""Of the machine's memory, the most that truths may take, and arenas that nobody uses."""
 
 
 class Room:
@@ -64,10 +69,12 @@ class Room:
         """`card`: the one to work on, by default the first. Raises UsageError where the target has none here."""
         self.target: Target = resolve(target, targets)
         self.card = card or cards.present(self.target)[0]
-        self.threads = len(os.sched_getaffinity(0))
+        self.threads = usable_cores()
         self.gate = DeviceGate(self.card.name)
-        self.truths = Truths(self.threads)
-        self.arenas = ArenaPool()
+        kept = int(KEPT_SHARE * machine.total_bytes())
+        self.truths = Truths(self.threads, min(LIMIT_BYTES, kept))
+        self.arenas = ArenaPool(max_idle_bytes=kept)
+        self.admission = Admission(marks.own_folder(), self.threads, [self.arenas])
         self.binaries = Binaries(self._builder, cache_folder()) if self.target.torch_device == "cpu" else None
         """Of kernels for the CPU; the processes of other devices compile for themselves."""
         self._unsafe = unsafe_no_sandbox
@@ -79,6 +86,7 @@ class Room:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._operators: dict[str, LoadedOperator] = {}
         self._rivals: dict[str, Rivals] = {}
+        self._sizes: dict[str, allowance.Sizes] = {}
         torch.set_num_threads(1)  # jobs share the cores with each other and with their candidates
 
     @functools.cached_property
@@ -130,6 +138,13 @@ class Room:
                 refuse_trivial(operator, TRIVIAL_SEED)
                 self._operators[key] = operator
             return self._operators[key]
+
+    def sizes(self, operator: LoadedOperator) -> allowance.Sizes:
+        """Of the operator's largest workload; raises OperatorError if the reference fails on one."""
+        with self._lock:
+            if operator.info.digest not in self._sizes:
+                self._sizes[operator.info.digest] = allowance.largest(operator)
+            return self._sizes[operator.info.digest]
 
     def rivals(self, ref: OperatorRef) -> Rivals:
         key = ref.model_dump_json()

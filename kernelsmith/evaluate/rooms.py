@@ -22,7 +22,7 @@ from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.gate import DeviceGate
 from kernelsmith.evaluate.room import Room
 from kernelsmith.evaluate.stuck import StuckError
-from kernelsmith.execute import DeviceLostError
+from kernelsmith.execute import DeviceLostError, Tell, quiet
 from kernelsmith.model import DeviceMark, Evaluation, Job, Outcome, Stage, digest
 from kernelsmith.targets import resolve
 
@@ -80,7 +80,7 @@ class Rooms:
                     raise _lost(bad)
             return self._room
 
-    def evaluate(self, job: Job) -> Evaluation:
+    def evaluate(self, job: Job, tell: Tell = quiet) -> Evaluation:
         """The verdict on one candidate; raises as `evaluate.evaluate` does, and DeviceLostError."""
         from kernelsmith.evaluate.evaluate import evaluate  # late: describing an operator needs none of it
 
@@ -90,7 +90,7 @@ class Rooms:
             with self._jobs.exclusive() if alone else self._jobs.shared(), self._entered() as room:
                 alone = True  # the next time, so that it is not blamed for what another does
                 try:
-                    verdict = evaluate(job, room)
+                    verdict = evaluate(job, room, tell)
                 except StuckError as stuck:
                     given_up.append(self._give_up(room, stuck, job))
                     continue

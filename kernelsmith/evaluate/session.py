@@ -64,12 +64,8 @@ _OUTCOME_OF_ENDING = {
     Ending.TIMEOUT: Outcome.TIMEOUT,
     Ending.MEMORY: Outcome.MEMORY,
     Ending.DEVICE_MEMORY: Outcome.MEMORY,
-    Ending.PROCESSES: Outcome.SANDBOX_VIOLATION,
-    Ending.LOG_FLOOD: Outcome.SANDBOX_VIOLATION,
-    Ending.DISK: Outcome.SANDBOX_VIOLATION,
-    Ending.EXITED: Outcome.CRASHED,
-    Ending.SIGNALLED: Outcome.CRASHED,
-    Ending.KILLED: Outcome.CRASHED,
+    **dict.fromkeys((Ending.PROCESSES, Ending.LOG_FLOOD, Ending.DISK), Outcome.SANDBOX_VIOLATION),
+    **dict.fromkeys((Ending.EXITED, Ending.SIGNALLED, Ending.KILLED), Outcome.CRASHED),
 }
 
 
@@ -131,6 +127,7 @@ class _Session:
         self.desk = Desk(pool)
         self.child = zygote.spawn(role, limits=limits, label=what)
         self._what = what
+        self._limits = limits
         self._end: Ending | None = None
         self._resting = False
         self.asked_ns = 0
@@ -196,15 +193,9 @@ class _Session:
             return StuckError(self._what, end)
         if end.ending is Ending.LOST:
             return InfrastructureError(f"the sandbox lost the {self._what} process ({end.describe()})")
-        outcome = _OUTCOME_OF_ENDING[end.ending]
-        kind = "device memory" if end.ending is Ending.DEVICE_MEMORY else "memory"
-        words = {
-            Outcome.TIMEOUT: f"did not finish within {seconds:g} s",
-            Outcome.MEMORY: f"used more {kind} than allowed (the host's at most {end.peak_bytes / 2**20:.0f} MiB)",
-            Outcome.SANDBOX_VIOLATION: f"broke a limit of the sandbox: {end.ending.value.replace('_', ' ')}",
-            Outcome.CRASHED: f"the process {end.describe()}",
-        }[outcome]
-        return CandidateFailure(outcome, f"the {self._what} {words}", stage=stage, log=end.log)
+        words = f"did not finish within {seconds:g} s" if end.ending is Ending.TIMEOUT else end.excess(self._limits)
+        words = words or f"process {end.describe()}"
+        return CandidateFailure(_OUTCOME_OF_ENDING[end.ending], f"the {self._what} {words}", stage=stage, log=end.log)
 
     def _garbled(self, error: ValueError, stage: Stage) -> CandidateFailure:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__

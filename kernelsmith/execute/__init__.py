@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from kernelsmith.errors import InfrastructureError
@@ -16,6 +17,14 @@ class DeviceLostError(InfrastructureError):
         self.given_up = given_up
 
 
+Tell = Callable[[str], None]
+"""Hears why an evaluation waits for a place on its machine, and an empty text when it waits no more."""
+
+
+def quiet(why: str) -> None:
+    """A `Tell` for those who do not care."""
+
+
 class Executor(Protocol):
     """Runs jobs on one target; safe to call from several threads. Infrastructure failures raise InfrastructureError."""
 
@@ -25,8 +34,9 @@ class Executor(Protocol):
     def seeds(self, operator: OperatorRef) -> tuple[Seed, ...]:
         """Starting kernels found without a model (lifted from TorchInductor); empty where none work."""
 
-    def evaluate(self, job: Job) -> Evaluation:
-        """Screen, record, compile, check and (if asked and passed) time one candidate."""
+    def evaluate(self, job: Job, tell: Tell = quiet) -> Evaluation:
+        """Screen, record, compile, check and (if asked and passed) time one candidate. `tell` is called from any
+        thread."""
 
     def close(self) -> None:
         """Stop the judge and everything it started."""

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from kernelsmith.errors import InfrastructureError, UsageError
+from kernelsmith.execute import Tell, quiet
 from kernelsmith.execute.start import Order, start
 from kernelsmith.execute.wire import (
     REPLIES,
@@ -26,6 +27,7 @@ from kernelsmith.execute.wire import (
     JudgeReply,
     JudgeRequest,
     SeedsFound,
+    Waiting,
 )
 from kernelsmith.model import Evaluation, Job, OperatorInfo, OperatorRef, Seed
 from kernelsmith.sandbox.limits import Layer
@@ -66,8 +68,8 @@ class LocalExecutor:
         assert isinstance(reply, SeedsFound)
         return reply.seeds
 
-    def evaluate(self, job: Job) -> Evaluation:
-        reply = self._ask(lambda n: Evaluate(id=n, job=job))
+    def evaluate(self, job: Job, tell: Tell = quiet) -> Evaluation:
+        reply = self._ask(lambda n: Evaluate(id=n, job=job), tell)
         assert isinstance(reply, Evaluated)
         return reply.evaluation
 
@@ -84,13 +86,13 @@ class LocalExecutor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, make: Callable[[int], JudgeRequest]) -> JudgeReply:
+    def _ask(self, make: Callable[[int], JudgeRequest], tell: Tell = quiet) -> JudgeReply:
         with self._lock:
             if self._closed:
                 raise InfrastructureError("the executor is closed")
             if self._judge is None or not self._judge.alive:
                 self._judge = _Judge(self._order)
-            future = self._judge.submit(make)
+            future = self._judge.submit(make, tell)
         reply = future.result()
         if isinstance(reply, Broken):
             raise reply.raised()
@@ -103,7 +105,7 @@ class _Judge:
     def __init__(self, order: Order) -> None:
         self._started = start(order)
         self._process, self._channel, self._log = self._started.process, self._started.channel, self._started.log
-        self._waiting: dict[int, Future[JudgeReply]] = {}
+        self._waiting: dict[int, tuple[Future[JudgeReply], Tell]] = {}
         self._lock = threading.Lock()
         self._count = 0
         self.alive = True
@@ -112,8 +114,8 @@ class _Judge:
         self._reader = threading.Thread(target=self._read, name="judge-reader", daemon=True)
         self._reader.start()
 
-    def submit(self, make: Callable[[int], JudgeRequest]) -> Future[JudgeReply]:
-        """Raises UsageError for a request that is larger than a frame may be."""
+    def submit(self, make: Callable[[int], JudgeRequest], tell: Tell = quiet) -> Future[JudgeReply]:
+        """`tell` hears why the answer takes time. Raises UsageError for a request that no frame holds."""
         future: Future[JudgeReply] = Future()
         with self._lock:
             self._count += 1
@@ -124,7 +126,7 @@ class _Judge:
                     f"a kernel or operator whose job takes {len(payload)} bytes; at most {MAX_FRAME} reach the judge",
                     "give a shorter source",
                 )
-            self._waiting[number] = future
+            self._waiting[number] = future, tell
             if not self.alive:
                 self._fail_all()
                 return future
@@ -151,8 +153,15 @@ class _Judge:
             except (ProtocolError, ValueError):
                 break
             with self._lock:
-                future = self._waiting.pop(reply.id, None)
-            if future is not None:
+                waiting = (
+                    self._waiting.get(reply.id) if isinstance(reply, Waiting) else self._waiting.pop(reply.id, None)
+                )
+            if waiting is None:
+                continue
+            future, tell = waiting
+            if isinstance(reply, Waiting):
+                tell(reply.why)
+            else:
                 future.set_result(reply)
         with self._lock:
             self.alive = False
@@ -167,7 +176,7 @@ class _Judge:
     def _fail_all(self) -> None:
         """Every job in flight is an infrastructure failure; the caller holds the lock."""
         waiting, self._waiting = self._waiting, {}
-        for future in waiting.values():
+        for future, _ in waiting.values():
             future.set_exception(
                 InfrastructureError(
                     f"the judge process {self._process.pid} ended unexpectedly; its last words: {self._last_words}",

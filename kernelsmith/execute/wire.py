@@ -53,6 +53,15 @@ class Evaluated(Frozen):
     evaluation: Evaluation
 
 
+class Waiting(Frozen):
+    """Not an answer yet: why an evaluation waits, or that it waits no more."""
+
+    kind: Literal["waiting"] = "waiting"
+    id: int
+    why: str
+    """Empty when it is over."""
+
+
 class Broken(Frozen):
     """The judge could not answer; says which error the controller should raise."""
 
@@ -75,7 +84,7 @@ class Broken(Frozen):
         return kinds[self.error](self.message, self.hint)
 
 
-JudgeReply = Annotated[Described | SeedsFound | Evaluated | Broken, Field(discriminator="kind")]
+JudgeReply = Annotated[Described | SeedsFound | Evaluated | Waiting | Broken, Field(discriminator="kind")]
 
 REQUESTS: TypeAdapter[JudgeRequest] = TypeAdapter(JudgeRequest)
 REPLIES: TypeAdapter[JudgeReply] = TypeAdapter(JudgeReply)

@@ -81,6 +81,16 @@ class Exit:
     seconds: float = 0.0
     survivor: int | None = None
 
+    def excess(self, limits: Limits) -> str | None:
+        """Which of the limits it went over, with what was allowed; None for other endings."""
+        return {
+            Ending.MEMORY: f"used {_mib(self.peak_bytes)} of memory, where {_mib(limits.memory_bytes)} are allowed",
+            Ending.DEVICE_MEMORY: f"used more memory of the card than the {_mib(limits.device_bytes or 0)} allowed",
+            Ending.PROCESSES: f"started more than {limits.processes} processes and threads",
+            Ending.LOG_FLOOD: f"printed more than {_mib(limits.log_bytes)}",
+            Ending.DISK: f"wrote more than {_mib(limits.scratch_bytes)} of files, or {SCRATCH_INODES} of them",
+        }.get(self.ending)
+
     def describe(self) -> str:
         """One line for a person, without the log."""
         if self.ending is Ending.EXITED:
@@ -140,3 +150,7 @@ class Layers:
         """The least that may run untrusted code: no file of the user in reach, and no dangerous system call."""
         files = self.landlock_abi > 0 or (self.mount_namespace and self.readonly_mounts)
         return files and self.seccomp
+
+
+def _mib(nbytes: int) -> str:
+    return f"{nbytes / 2**20:.0f} MiB"

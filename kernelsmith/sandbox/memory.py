@@ -94,7 +94,7 @@ class ArenaPool:
                 return
         arena.close()
 
-    def close(self) -> None:
+    def release(self) -> None:
         """Free every idle arena; those taken stay with their users."""
         with self._lock:
             arenas = [arena for idle in self._idle.values() for arena in idle]

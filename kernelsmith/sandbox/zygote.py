@@ -54,6 +54,16 @@ class Child:
         return self._watched.facts.pid
 
     @property
+    def used(self) -> int:
+        """Bytes of its whole tree when last looked at, as its memory limit counts them; 0 once it has ended."""
+        return 0 if self._watched.exit is not None else self._watched.used
+
+    @property
+    def peak(self) -> int:
+        """Bytes at most so far."""
+        return self._watched.peak
+
+    @property
     def elapsed(self) -> float:
         """Seconds since `spawn`."""
         return time.monotonic() - self._watched.facts.started

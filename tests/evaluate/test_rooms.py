@@ -68,7 +68,7 @@ class Scene:
     def open(self, card: Card) -> StandInRoom:
         return StandInRoom(card, self)
 
-    def evaluate(self, job: Job, room: StandInRoom) -> Evaluation:
+    def evaluate(self, job: Job, room: StandInRoom, tell: object = None) -> Evaluation:
         if job.source in ("meet and hang", "meet") and job.source not in self.met:
             self.met.add(job.source)
             self.together.wait(20)
@@ -149,7 +149,7 @@ def test_the_next_job_goes_on_with_another_card_and_the_first_comes_back(scene: 
     assert rooms.room().card.name == "stand:0"
     evaluating_once = scene.evaluate
 
-    def hang_once(given: Job, room: StandInRoom) -> Evaluation:
+    def hang_once(given: Job, room: StandInRoom, tell: object) -> Evaluation:
         return evaluating_once(given if room.card.index == 0 else job("right"), room)
 
     evaluating.evaluate = hang_once  # type: ignore[assignment]

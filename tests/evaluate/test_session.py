@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import closing
 
 import pytest
 
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.evaluate.session import CandidateSession
+from kernelsmith.evaluate.session import CandidateFailure, CandidateSession
+from kernelsmith.model import Outcome
 from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.memory import ArenaPool
 from kernelsmith.sandbox.messages import Load
@@ -45,3 +47,22 @@ def test_arenas_of_a_lost_child_are_dropped(zygote):
     session.close()
     assert all(arena.buffer.closed and arena.fd == -1 for arena in arenas)
     assert pool.take(NBYTES) not in arenas
+
+
+GREEDY = "import os\nhoard = b'x' * (64 << 20)\n"
+NOISY = "import os\nos.write(1, b'x' * (1 << 16))\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "outcome", "message"),
+    [
+        (GREEDY + "import time\ntime.sleep(20)\n", Outcome.MEMORY, r"used \d+ MiB of memory, where 48 MiB are allowed"),
+        (NOISY * 20 + "import time\ntime.sleep(20)\n", Outcome.SANDBOX_VIOLATION, "printed more than 1 MiB"),
+    ],
+)
+def test_a_broken_limit_is_told_with_what_was_allowed(zygote, source, outcome, message):
+    limits = Limits(memory_bytes=48 << 20, log_bytes=1 << 20)
+    with closing(CandidateSession(zygote, limits, ArenaPool())) as session:
+        with pytest.raises(CandidateFailure, match=f"the candidate {message}") as refused:
+            session.load(Load(source=source, entry="op"), None, 30.0)
+        assert refused.value.outcome is outcome

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
 from kernelsmith import resources
+from kernelsmith.devices.marks import own_folder
 from kernelsmith.errors import InfrastructureError, OperatorError, UsageError
+from kernelsmith.evaluate.admission import Tickets
 from kernelsmith.execute.local import LocalExecutor
 from kernelsmith.execute.wire import Describe
-from kernelsmith.model import Job, OperatorRef
+from kernelsmith.model import Job, OperatorRef, Outcome
 from kernelsmith.sandbox.protocol import MAX_FRAME
 
 OPERATOR = """
@@ -112,3 +117,39 @@ def test_a_closed_executor_says_so(operator):
     executor.close()
     with pytest.raises(InfrastructureError, match="closed"):
         executor.describe(operator)
+
+
+KERNEL = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    o = tl.arange(0, BLOCK)
+    tl.store(y + o, tl.load(x + o, mask=o < n) * 2, mask=o < n)
+
+def twice(x):
+    y = torch.empty_like(x)
+    kernel[(1,)](x, y, x.numel(), BLOCK=64)
+    return y
+"""
+
+
+def test_whoever_waits_hears_why(operator, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    heard: Queue[str] = Queue()
+    with LocalExecutor("cpu") as executor, ThreadPoolExecutor(1) as pool:
+        executor.describe(operator)
+        hog = Tickets(own_folder() / "reservations").draw(1 << 60)
+        hog.work()
+        job = Job(operator=operator, target="cpu", source=KERNEL, seed=1, bench=False)
+        evaluation = pool.submit(executor.evaluate, job, heard.put)
+        assert re.fullmatch(
+            r"waits for memory: 0\.0 GiB are free, \d\.\d GiB needed; 1 other is at work or came first",
+            heard.get(timeout=60),
+        )
+        assert not evaluation.done()
+        hog.close()
+        assert evaluation.result(60).outcome is Outcome.PASSED
+        assert heard.get_nowait() == ""

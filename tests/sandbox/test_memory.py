@@ -69,7 +69,7 @@ def test_the_pool_keeps_no_more_idle_than_allowed() -> None:
     for arena in arenas:
         pool.give_back(arena)
     assert [arena.buffer.closed for arena in arenas] == [False, False, True]
-    pool.close()
+    pool.release()
     assert all(arena.buffer.closed and arena.fd < 0 for arena in arenas)
 
 

@@ -1,7 +1,8 @@
 """How many threads can run at once: cores of the affinity mask, and no more than the CPU quota of a container.
 
 A quota caps CPU time per period, so threads beyond it do not run faster: all of them stop until the period is over, in
-the middle of a launch. Invariant: at least 1, and a machine without control groups has no quota. Used by `pool`.
+the middle of a launch. Invariant: at least 1, and a machine without control groups has no quota. Used by `pool`
+and, for what else control groups limit, by the judge.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ def cpu_quota(proc: Path) -> float | None:
     A limit of a group holds for the groups inside it, so the least of them counts (cgroups(7); cpu.max: the kernel's
     admin-guide/cgroup-v2; cfs_quota: its scheduler/sched-bwc).
     """
-    return min((quota for folder in _groups(proc) if (quota := _quota(folder)) is not None), default=None)
+    return min((quota for folder in control_groups(proc, "cpu") if (quota := _quota(folder)) is not None), default=None)
 
 
-def _groups(proc: Path) -> Iterator[Path]:
-    """The folders of the control groups that this process is in, in both versions, inner ones first."""
+def control_groups(proc: Path, controller: str) -> Iterator[Path]:
+    """The folders of the control groups that the process is in, in both versions, inner ones first."""
     try:
         memberships = (proc / "cgroup").read_text().splitlines()
         mounts = (proc / "mountinfo").read_text().splitlines()
@@ -40,12 +41,12 @@ def _groups(proc: Path) -> Iterator[Path]:
     paths = {}
     for line in memberships:
         number, controllers, path = line.split(":", 2)
-        if number == "0" or "cpu" in controllers.split(","):
+        if number == "0" or controller in controllers.split(","):
             paths["cgroup2" if number == "0" else "cgroup"] = PurePosixPath(path)
     for line in mounts:
         place, _, system = line.partition(" - ")
         kind, _, options = system.split(" ", 2)
-        if kind in paths and (kind == "cgroup2" or "cpu" in options.split(",")):
+        if kind in paths and (kind == "cgroup2" or controller in options.split(",")):
             root, mount = place.split(" ")[3:5]
             yield from _up(Path(mount), paths[kind], root)
 
