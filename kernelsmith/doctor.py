@@ -119,30 +119,23 @@ def _cpu_backend() -> Iterator[Finding]:
 
 def sandbox() -> Iterator[Finding]:
     """Which layers confine a candidate here."""
+    from kernelsmith.sandbox.advice import advise
     from kernelsmith.sandbox.zygote import Zygote
 
     try:
-        with Zygote(preload=()) as zygote:
+        with Zygote(preload=(), unsafe=True) as zygote:
             layers = zygote.layers
     except KernelsmithError as error:
         yield Finding(name="sandbox", health=Health.FAIL, detail=error.message, fix=error.hint)
         return
-    held = {
-        "user namespace": layers.user_namespace,
-        "pid namespace": layers.pid_namespace,
-        "mount namespace": layers.mount_namespace,
-        "network namespace": layers.network_namespace,
-        "read-only mounts": layers.readonly_mounts,
-        f"Landlock (ABI {layers.landlock_abi})": layers.landlock_abi > 0,
-        "seccomp": layers.seccomp,
-        "resource limits": layers.rlimits,
-    }
-    missing = [name for name, holds in held.items() if not holds]
-    detail = ", ".join(name for name, holds in held.items() if holds)
-    if missing:
-        detail += "; missing: " + ", ".join(missing)
-    health = Health.OK if not missing else Health.WARN if layers.sound else Health.FAIL
-    yield Finding(name="sandbox", health=health, detail=detail, fix="; ".join(layers.notes))
+    advice = advise(layers)
+    health = Health.FAIL if not layers.sound else Health.WARN if layers.missing else Health.OK
+    detail = f"{', '.join(layers.held) or 'nothing'} held" + (f" for user {layers.uid}" if layers.other_uid else "")
+    yield Finding(name="sandbox", health=health, detail=detail, fix="; ".join(one.change for one in advice))
+    for one in advice:
+        why = [note.partition(": ")[2] for note in layers.notes if note.startswith(one.layer)]
+        detail = "missing" + (f" ({why[0]})" if why else "")
+        yield Finding(name=f"sandbox: {one.layer}", health=health, detail=detail, fix=one.change)
 
 
 def _cards() -> Iterator[Finding]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
 
 from kernelsmith import doctor, resources, targets
 from kernelsmith.records import Finding, Health
+from kernelsmith.sandbox.limits import Layer
+from kernelsmith.sandbox.zygote import Zygote
+from tests.sandbox.zygotes import everyones_python
 
 
 def examined(runs: Path) -> dict[str, Finding]:
@@ -59,3 +63,17 @@ def test_the_target_says_which_triton_is_supported(tmp_path: Path, monkeypatch: 
         assert found["triton"].health is health, version
     (tmp_path / "targets" / "cpu.toml").write_text("not a target")
     assert {finding.name: finding.health for finding in doctor.examine(tmp_path / "runs")}["targets"] is Health.FAIL
+
+
+def test_layers_of_the_sandbox_that_do_not_hold_come_with_what_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    for without, health in (((Layer.LANDLOCK,), Health.WARN), ((Layer.LANDLOCK, Layer.NAMESPACES), Health.FAIL)):
+        lacking = functools.partial(Zygote, python=everyones_python(), without=without)
+        monkeypatch.setattr("kernelsmith.sandbox.zygote.Zygote", lacking)
+        whole, *missing = doctor.sandbox()
+        if health is Health.WARN and len(missing) > 1:
+            pytest.skip("no namespaces here")
+        assert (whole.name, whole.health) == ("sandbox", health)
+        assert "seccomp" in whole.detail and "Landlock" not in whole.detail
+        assert [one.name for one in missing][-1] == "sandbox: Landlock"
+        assert {one.health for one in missing} == {health}
+        assert all(one.fix and one.fix in whole.fix for one in missing)

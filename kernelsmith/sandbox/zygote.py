@@ -20,6 +20,7 @@ from types import MappingProxyType
 
 from kernelsmith.errors import InfrastructureError, SandboxError
 from kernelsmith.sandbox import landlock, usage
+from kernelsmith.sandbox.advice import advise
 from kernelsmith.sandbox.confine import Setup
 from kernelsmith.sandbox.limits import Ending, Exit, Layer, Layers, Limits
 from kernelsmith.sandbox.process import SPAWN_SECONDS, Wires, ZygoteProcess, ends_within, pid_behind
@@ -211,7 +212,8 @@ class Zygote:
         if not server.layers.sound and not self._unsafe:
             server.close()
             reasons = "; ".join(server.layers.notes) or "neither Landlock nor mount namespaces, or no seccomp"
-            hint = "use Linux 5.13 or newer with Landlock, or allow user namespaces; unsafe=True trusts every candidate"
+            change = "; ".join(one.change for one in advise(server.layers))
+            hint = f"{change}; or --unsafe-no-sandbox, which trusts every candidate"
             raise SandboxError(f"untrusted code cannot be confined here ({reasons})", hint)
         return server
 
