@@ -22,10 +22,10 @@ from kernelsmith.evaluate.attendant import Attendant, Trouble
 from kernelsmith.evaluate.baseline import ENVIRONMENT
 from kernelsmith.evaluate.bench import copy_bandwidth
 from kernelsmith.evaluate.binaries import Binaries, cache_folder
+from kernelsmith.evaluate.building import BuilderSession
 from kernelsmith.evaluate.dynamic import refuse_dynamic
 from kernelsmith.evaluate.gate import DeviceGate
 from kernelsmith.evaluate.rivals import Rivals
-from kernelsmith.evaluate.session import BuilderSession
 from kernelsmith.evaluate.stuck import StuckError
 from kernelsmith.evaluate.trivial import refuse_trivial
 from kernelsmith.evaluate.truths import LIMIT_BYTES, Truths
@@ -46,9 +46,6 @@ PROBE_SECONDS = 30.0
 """For a context and a tiny kernel; creating the first context of a driver takes seconds."""
 MODEL_SEED = 42
 """Under which `Model` and `ModelNew` are constructed (KernelBench's own default)."""
-
-BUILD_LIMITS = Limits(seconds=180.0, memory_bytes=4 << 30)
-"""Of the compiler's process; checked builds of large kernels take it tens of seconds."""
 
 KEPT_SHARE = 1 / 8
 """Of the machine's memory, the most that truths may take, and arenas that nobody uses."""
@@ -127,7 +124,7 @@ class Room:
         return Confinement(unsafe_no_sandbox=self._unsafe, sound=layers.sound, held=layers.held, missing=layers.missing)
 
     def _builder(self) -> BuilderSession:
-        return BuilderSession(self.zygote, BUILD_LIMITS, self.arenas)
+        return BuilderSession(self.zygote, self.arenas)
 
     def operator(self, ref: OperatorRef) -> LoadedOperator:
         key = ref.model_dump_json()

@@ -21,13 +21,11 @@ from kernelsmith.model import Evaluation, Mismatch, Outcome, Stage, Where
 from kernelsmith.plan import MAX_KERNELS, Kernel, LaunchPlan
 from kernelsmith.sandbox import roles
 from kernelsmith.sandbox.arguments import Arguments, Region
-from kernelsmith.sandbox.builds import Built, Identified, Identify, Source
+from kernelsmith.sandbox.builds import Built, Source
 from kernelsmith.sandbox.limits import Ending, Exit, Limits
 from kernelsmith.sandbox.memory import Arena, ArenaPool
 from kernelsmith.sandbox.messages import (
     Broken,
-    BuilderReply,
-    BuilderRequest,
     Call,
     Called,
     CandidateReply,
@@ -54,7 +52,7 @@ from kernelsmith.sandbox.messages import (
     state_regions,
 )
 from kernelsmith.sandbox.protocol import ProtocolError
-from kernelsmith.sandbox.reading import builder_reply, candidate_reply, launcher_reply
+from kernelsmith.sandbox.reading import candidate_reply, launcher_reply
 from kernelsmith.sandbox.zygote import ChildEnded, Zygote
 
 LOG_CHARS = 4000
@@ -120,7 +118,7 @@ class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not 
         )
 
 
-class _Session:
+class ChildSession:
     """A child of the zygote in one role."""
 
     def __init__(self, zygote: Zygote, role: str, limits: Limits, what: str, pool: ArenaPool) -> None:
@@ -204,39 +202,7 @@ class _Session:
         )
 
 
-class BuilderSession(_Session):
-    """A process that builds kernels from their text and runs none of them."""
-
-    def __init__(self, zygote: Zygote, limits: Limits, pool: ArenaPool) -> None:
-        super().__init__(zygote, roles.BUILDER, limits, "compiler", pool)
-
-    def identify(self, seconds: float) -> str:
-        """What decides builds beside their text."""
-        reply = self._exchange(Identify(), seconds)
-        if isinstance(reply, Identified):
-            return reply.toolchain
-        raise self._garbled(ValueError(f"a {reply.kind} instead of an answer"), Stage.COMPILE)
-
-    def build(self, source: Source, seconds: float) -> Built:
-        reply = self._exchange(source, seconds)
-        if isinstance(reply, Built):
-            return reply
-        raise self._garbled(ValueError(f"a {reply.kind} instead of an answer"), Stage.COMPILE)
-
-    def _exchange(self, request: BuilderRequest, seconds: float) -> BuilderReply:
-        payload = self._ask(request.model_dump_json().encode(), [], seconds, Stage.COMPILE)
-        try:
-            reply = builder_reply(payload)
-        except ValueError as error:
-            raise self._garbled(error, Stage.COMPILE) from None
-        if isinstance(reply, Failed):
-            raise _failure(reply, Stage.COMPILE)
-        if isinstance(reply, Broken):
-            raise InfrastructureError(reply.message, reply.hint)
-        return reply
-
-
-class _BuildingSession(_Session):
+class _BuildingSession(ChildSession):
     """A child whose kernels come from `binaries`; it compiles them itself where there are none."""
 
     def __init__(
@@ -339,7 +305,7 @@ class CandidateSession(_BuildingSession):
         if isinstance(reply, kind):
             return reply
         if isinstance(reply, Failed):
-            raise _failure(reply, stage)
+            raise failure_of(reply, stage)
         raise self._garbled(ValueError(f"a {reply.kind} instead of an answer"), stage)
 
 
@@ -406,13 +372,13 @@ class LauncherSession(_BuildingSession):
             self.close()
             raise self._garbled(error, stage) from None
         if isinstance(reply, Failed):
-            raise _failure(reply, stage)
+            raise failure_of(reply, stage)
         if isinstance(reply, Broken):
             raise (InfrastructureError if self._trusted else DoubtError)(reply.message, reply.hint)
         return reply
 
 
-def _failure(reply: Failed, stage: Stage) -> CandidateFailure:
+def failure_of(reply: Failed, stage: Stage) -> CandidateFailure:
     at = f" (line {reply.line})" if reply.line is not None and f"line {reply.line}" not in reply.message else ""
     stage = Stage.COMPILE if reply.outcome is Outcome.COMPILE_ERROR else stage
     return CandidateFailure(reply.outcome, reply.message + at, stage=stage, log=reply.trace)

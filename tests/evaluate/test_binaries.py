@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kernelsmith.evaluate.binaries import Binaries
-from kernelsmith.evaluate.session import BuilderSession, CandidateFailure, CandidateSession
+from kernelsmith.evaluate.building import BuilderSession
+from kernelsmith.evaluate.session import CandidateFailure, CandidateSession
 from kernelsmith.model import Outcome
 from kernelsmith.plan import MAX_KERNELS
 from kernelsmith.sandbox.builds import Source
@@ -40,7 +41,7 @@ class Counted:
         self.built: list[Source] = []
 
     def __call__(self) -> BuilderSession:
-        session = BuilderSession(self.zygote, Limits(), ArenaPool())
+        session = BuilderSession(self.zygote, ArenaPool())
         build = session.build
 
         def counted(source, seconds):

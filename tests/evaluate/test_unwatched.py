@@ -14,7 +14,7 @@ import pytest
 
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room import Room
-from kernelsmith.evaluate.session import LauncherSession, _Session
+from kernelsmith.evaluate.session import ChildSession, LauncherSession
 from kernelsmith.evaluate.unwatched import movable
 from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome
 from kernelsmith.plan import (
@@ -235,8 +235,8 @@ def test_a_launcher_that_ran_kernels_is_not_believed_about_the_machine(judged, m
         replays = isinstance(self, LauncherSession) and b'"kind":"replay"' in payload
         return forged if replays else real(self, payload, *rest)
 
-    real = _Session._answer
-    monkeypatch.setattr(_Session, "_answer", answer)
+    real = ChildSession._answer
+    monkeypatch.setattr(ChildSession, "_answer", answer)
     verdict = judged(TWINS["looks at everything"])
     assert verdict.outcome is Outcome.CRASHED
     assert "claimed that the machine is broken: no memory left in this machine" in verdict.message
