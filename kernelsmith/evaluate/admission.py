@@ -1,6 +1,6 @@
 """How many candidates at once: as many as memory and cores allow, measured when one asks and learned as they end.
 
-An evaluation reserves what the last ones of its operator took; what it has not taken yet is still to come. Memory is
+An evaluation reserves what the last ones of its kind took; what it has not taken yet is still to come. Memory is
 shared by all judges of this user on the host, through one locked file per evaluation that holds its reservation (the
 death of a judge frees it); cores are counted per judge, since sharing them only slows things down. Nobody overtakes:
 what those who came first wait for counts as taken. Invariant: where nobody is at work, the first one goes in whatever
@@ -30,9 +30,11 @@ PATIENCE_SECONDS = 0.5
 SPARE_SHARE = 0.05
 """Of the machine's memory, never given away: for what grows between two looks, and for other programs."""
 REMEMBERED = 16
-"""Evaluations of an operator whose peaks count."""
+"""Evaluations of a kind whose peaks count."""
 HEADROOM = 1.25
 """Times the highest of them: the next candidate is another one."""
+BESIDE_BYTES = 384 << 20
+"""What is used for an evaluation by others than its own processes: a compiler, the judge's copies and truths."""
 
 
 class User(Protocol):
@@ -61,8 +63,8 @@ class Place:
     ticket: Ticket
     users: list[User] = field(default_factory=list)
     """Its processes, named as they start."""
-    typical: bool = True
-    """Whether the next evaluation of the operator is expected to take as much."""
+    whole: bool = False
+    """Whether it went through every stage, so that the next one of its kind is expected to take as much."""
 
     @property
     def outstanding(self) -> int:
@@ -92,11 +94,11 @@ class Admission:
         self._peaks: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
 
     @contextlib.contextmanager
-    def admitted(self, operator: str, guess: int, tell: Tell) -> Iterator[Place]:
-        """Inside, the evaluation may work. It reserves `guess` bytes as long as none of that operator has ended."""
+    def admitted(self, kind: str, guess: int, tell: Tell) -> Iterator[Place]:
+        """Inside, the evaluation may work. It reserves `guess` bytes as long as none of its kind has been through."""
         with self._changed:
-            peaks = self._peaks.get(operator)
-            place = Place(self._tickets.draw(int(HEADROOM * max(peaks)) if peaks else guess))
+            peaks = self._peaks.get(kind)
+            place = Place(self._tickets.draw(BESIDE_BYTES + int(HEADROOM * max(peaks)) if peaks else guess))
             self._places[place.ticket.name] = place
         try:
             self._wait(place, tell)
@@ -104,8 +106,8 @@ class Admission:
         finally:
             with self._changed:
                 del self._places[place.ticket.name]
-                if place.typical and (peak := sum(user.peak for user in place.users)):
-                    self._peaks[operator].append(peak)
+                if place.whole:
+                    self._peaks[kind].append(sum(user.peak for user in place.users))
                 place.ticket.close()
                 self._changed.notify_all()
 
@@ -113,10 +115,10 @@ class Admission:
         begin, said = time.monotonic(), ""
         with self._changed:
             while why := self._why_not(place):
-                kind = why.partition(":")[0]
-                if kind != said and time.monotonic() - begin > PATIENCE_SECONDS:
+                reason = why.partition(":")[0]
+                if reason != said and time.monotonic() - begin > PATIENCE_SECONDS:
                     tell(why)
-                    said = kind
+                    said = reason
                 self._changed.wait(LOOK_SECONDS)
         if said:
             tell("")

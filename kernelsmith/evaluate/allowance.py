@@ -35,8 +35,8 @@ no workload another, and what an autotuned candidate leaves in its scratch count
 FACTOR = 16
 """Times inputs and outputs of the largest workload: arenas hold them twice while they grow, the launcher keeps three
 sets of inputs and a workspace, a recorder every intermediate of a call, in float32 where the inputs have 16 bits."""
-GUESS_BASE_BYTES, GUESS_FACTOR = 512 << 20, 6
-"""The same for an evaluation's two processes as they usually are: 64 MiB in and out took 650 MiB."""
+GUESS_BASE_BYTES, GUESS_FACTOR = 768 << 20, 6
+"""What an evaluation usually takes: with 64 MiB in and out its two processes took 650 MiB, compilers come on top."""
 DEVICE_BYTES = 32 << 30
 """Of a card's memory: more than the plans that are allowed need."""
 SHARE = 0.75

@@ -60,9 +60,9 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True)
     clock = _Clock()
     if screened and (refused := screen(job.source, entry=operator.info.name)):
         return refused.model_copy(update={"seconds": clock.seconds()})
-    guess = allowance.guess(room.sizes(operator))
+    kind = f"{operator.info.digest} {job.level} {job.bench}"
     try:
-        with room.admission.admitted(operator.info.digest, guess, tell) as place:
+        with room.admission.admitted(kind, allowance.guess(room.sizes(operator)), tell) as place:
             evaluation = _verdict(job, room, operator, clock, place)
     except DoubtError as doubt:
         room.probe()  # raises where the machine is to blame
@@ -88,11 +88,11 @@ def _verdict(job: Job, room: Room, operator: LoadedOperator, clock: _Clock, plac
         turns = Turns(room.gate, checker.excused, (candidate, launcher))
         try:
             evaluation = _Evaluating(job, room, operator, candidate, launcher, checker, turns, clock).run()
+            place.whole = True
         except CandidateFailure as failure:
             with turns.shared():
                 checker.explain(failure)
             evaluation = failure.evaluation()
-            place.typical = failure.outcome is not Outcome.MEMORY
     clock.compile = checker.compile_seconds + candidate.build_seconds + launcher.build_seconds
     return (
         evaluation

@@ -138,13 +138,13 @@ def test_cores_bound_those_of_one_judge(machine):
     second.goes()
 
 
-def test_what_evaluations_of_an_operator_took_is_what_the_next_one_reserves(machine):
+def test_what_evaluations_of_a_kind_took_is_what_the_next_one_reserves(machine):
     door = machine.door()
-    for peak, typical in ((2 * GIB, True), (GIB, True), (50 * GIB, False)):
+    for peak, whole in ((2 * GIB, True), (GIB, True), (50 * GIB, False)):
         with door.admitted("op", 9 * GIB, str) as place:
-            place.users, place.typical = [User(peak=peak)], typical
+            place.users, place.whole = [User(peak=peak)], whole
     with door.admitted("op", 9 * GIB, str) as place:
-        assert place.ticket.nbytes == admission.HEADROOM * 2 * GIB
+        assert place.ticket.nbytes == admission.HEADROOM * 2 * GIB + admission.BESIDE_BYTES
     with door.admitted("another", 9 * GIB, str) as place:
         assert place.ticket.nbytes == 9 * GIB
 
