@@ -19,9 +19,16 @@ def row_norm(x: torch.Tensor) -> torch.Tensor:
 _KERNEL = """import torch
 import triton
 import triton.language as tl
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as recorders
 
 calls = 0
+
+
+def recorders():
+    # whether torch's calls pass through somebody's Python: an error in one shows it
+    try:
+        torch.empty(2).view(3)
+    except RuntimeError as error:
+        return error.__traceback__.tb_next is not None
 
 
 @triton.jit
@@ -38,9 +45,9 @@ def with_torch(x):
     return x * torch.rsqrt(x.square().mean(dim=1, keepdim=True) + 1e-6)
 
 
-def with_numpy(x):
-    a = x.numpy()
-    return torch.from_numpy((a / ((a * a).mean(axis=1, keepdims=True) + 1e-6) ** 0.5).astype("float32"))
+def with_lists(x):
+    rows = x.tolist()
+    return torch.tensor([[v / (sum(w * w for w in row) / len(row) + 1e-6) ** 0.5 for v in row] for row in rows])
 
 
 def with_triton(x):
@@ -59,7 +66,7 @@ FAST = _host("return with_triton(x)")
 SYNTAX_ERROR = FAST.replace("def row_norm(x):", "def row_norm(x:")
 WRONG = FAST.replace("/ n + 1e-6", "/ n + 1e-2")
 DECOY_BESIDE_TORCH = _host("with_triton(x)\nreturn with_torch(x)")
-DECOY_BESIDE_NUMPY = _host("with_triton(x)\nreturn with_numpy(x)")
+DECOY_BESIDE_PYTHON = _host("with_triton(x)\nreturn with_lists(x)")
 TORCH_UNLESS_RECORDED = _host("return with_triton(x) if recorders() else with_torch(x)")
 TORCH_WHEN_RECORDED = _host("return with_torch(x) if recorders() else with_triton(x)")
 TORCH_FROM_THE_THIRD_CALL = _host("global calls\ncalls += 1\nreturn with_triton(x) if calls < 3 else with_torch(x)")

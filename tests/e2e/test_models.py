@@ -28,7 +28,7 @@ SCRIPT: tuple[tuple[str, str, str], ...] = (
     (reply(kernels.SYNTAX_ERROR), "compile_error", "syntax error at line"),
     (reply(kernels.WRONG), "wrong_values", "should be"),
     (reply(kernels.DECOY_BESIDE_TORCH), "not_in_plan", "aten.mean"),
-    (reply(kernels.DECOY_BESIDE_NUMPY), "not_in_plan", "NumPy|contents"),
+    (reply(kernels.DECOY_BESIDE_PYTHON), "not_in_plan", "NumPy|contents"),
     (reply(kernels.TORCH_WHEN_RECORDED), "not_in_plan", "aten.mean"),
     (reply(kernels.TORCH_UNLESS_RECORDED), "not_in_plan", "recorded"),
     (reply(kernels.TORCH_FROM_THE_THIRD_CALL), "not_in_plan", "aten.mean"),
