@@ -66,6 +66,8 @@ class Ended(StrEnum):
     DISK = Ending.DISK.value
     KILLED = Ending.KILLED.value
     LOST = Ending.LOST.value
+    STUCK = Ending.STUCK.value
+    DEVICE_MEMORY = Ending.DEVICE_MEMORY.value
 
 
 @dataclass(frozen=True)

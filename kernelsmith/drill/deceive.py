@@ -36,15 +36,16 @@ class Court:
         path = folder / "square_plus.py"
         path.write_text(catalog.OPERATOR, encoding="utf-8")
         self._room = room
+        self._seed = secrets.randbits(31)  # one for all, as in a run, so that truths are computed once
         self._operator = OperatorRef(path=str(path))
 
     def judge(self, source: str, *, timed: bool = False, screened: bool = True) -> Evaluation:
-        """A verdict under a fresh seed. Raises KernelsmithError where none could be had."""
+        """A verdict. Raises KernelsmithError where none could be had."""
         job = Job(
             operator=self._operator,
             target=TARGET,
             source=source,
-            seed=secrets.randbits(31),
+            seed=self._seed,
             bench=timed,
             baselines=("eager",),
             bench_seconds=_BENCH_SECONDS,

@@ -86,7 +86,7 @@ def perform(act: Act, world: World, zygote: Zygote, mode: str) -> DrillResult:
 
 def _wrong_end(act: Act, end: _End) -> Iterator[DrillBreach]:
     if end.ended not in act.ends:
-        fault = DrillFault.CRASH if end.ended is Ended.LOST else DrillFault.ESCAPE
+        fault = DrillFault.CRASH if end.ended in (Ended.LOST, Ended.STUCK) else DrillFault.ESCAPE
         last = end.log.strip().rpartition("\n")[2]
         yield DrillBreach(
             fault=fault, what=f"ended as {end.ended}, not as {' or '.join(sorted(act.ends))} {last}".strip()
@@ -115,8 +115,8 @@ def _play(act: Act, part: str, world: World, zygote: Zygote, seconds: float) -> 
             ended = Ended.GARBLED
         finally:
             exit = child.kill()
-        if exit.ending is Ending.LOST:
-            ended = Ended.LOST
+        if exit.ending in (Ending.LOST, Ending.STUCK):
+            ended = Ended(exit.ending.value)
         if sealed.buffer[:4] != b"true" or os.fstat(shared.fd).st_size != ARENA_BYTES:
             found.append(DrillBreach(fault=DrillFault.ESCAPE, what="changed what was sealed"))
         _ = shared.buffer[ARENA_BYTES - 1]  # a page that is gone ends this process

@@ -23,7 +23,6 @@ from typing import Any, Self
 from kernelsmith.drill.role import ROLE
 from kernelsmith.records import DrillBreach, DrillFault
 from kernelsmith.sandbox import usage
-from kernelsmith.sandbox.entry import NOBODY
 from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.protocol import ProtocolError
 from kernelsmith.sandbox.zygote import Child, ChildEnded, Zygote
@@ -94,8 +93,9 @@ class World:
         self._zygote = zygote
         sleep = [shutil.which("sleep", path=os.defpath) or "sleep", "100000"]
         environment = {_ENVIRONMENT: self.tokens["another process"]}
-        if os.geteuid() == 0:
-            victim = subprocess.Popen(sleep, env=environment, cwd="/", user=NOBODY, group=NOBODY, extra_groups=[])
+        if zygote.layers.other_uid:
+            user = zygote.layers.uid
+            victim = subprocess.Popen(sleep, env=environment, cwd="/", user=user, group=user, extra_groups=[])
         else:
             victim = subprocess.Popen(sleep, env=environment, cwd="/")
         try:

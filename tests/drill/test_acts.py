@@ -13,7 +13,7 @@ from kernelsmith.drill.perform import perform
 from kernelsmith.drill.role import ROLE
 from kernelsmith.drill.world import World
 from kernelsmith.records import DrillFault
-from kernelsmith.sandbox.limits import Layer
+from kernelsmith.sandbox.limits import Ending, Layer
 from kernelsmith.sandbox.zygote import Zygote
 from tests.sandbox.zygotes import everyones_python, light_zygote
 
@@ -39,6 +39,10 @@ def test_every_program_says_what_it_tries_and_what_must_hold() -> None:
     assert len({one.name for one in programs}) == len(programs)
     assert all("def twin(" in act.source for act in ACTS.values())
     assert all("def cheat(" in cheat.source and "def cheat(" not in cheat.twin for cheat in catalog.cheats())
+
+
+def test_every_ending_can_be_told() -> None:
+    assert {ending.value for ending in Ending} <= {ended.value for ended in catalog.Ended}
 
 
 UNCONFINED = {

@@ -12,7 +12,7 @@ def act(stage):
     folders |= {
         os.path.dirname(module.__file__) for module in [*sys.modules.values()] if getattr(module, "__file__", None)
     }
-    folders -= {os.getcwd(), str(stage.scratch)}
+    folders -= {"", os.getcwd(), str(stage.scratch)}
     for folder in folders:
         for name in (f"{stage.mark}.pth", f"__pycache__/{stage.mark}.pyc"):
             path = Path(folder, name)
