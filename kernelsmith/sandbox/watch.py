@@ -57,6 +57,7 @@ class Watched:
         self._lock = threading.Lock()
         self._reason: Ending | None = None
         self._kills_before = usage.kills_for_memory()
+        self._still = False
         self._log = bytearray()
         self._sampled = facts.started
         self._files: int | None = 0
@@ -76,10 +77,12 @@ class Watched:
 
     def pause(self) -> bool:
         """Make the whole tree stand still; False where it dodges that."""
-        return self.exit is not None or pause.stand_still(self._tree)
+        self._still = self.exit is not None or pause.stand_still(self._tree)
+        return self._still
 
     def resume(self) -> None:
         """Let the whole tree run again."""
+        self._still = False
         if self.exit is None:
             pause.go_on(self._tree())
 
@@ -103,11 +106,11 @@ class Watched:
             self.stop(Ending.LOG_FLOOD)
 
     def sample(self, now: float) -> None:
-        """Hold what the tree uses against its limits, as long as nobody has ended it."""
-        if self._reason is not None:
-            return
+        """Hold what the tree uses against its limits, unless somebody has ended it or made it stand still."""
         if now - self.facts.started > self.limits.seconds:
             self.stop(Ending.TIMEOUT)
+        if self._reason is not None or self._still:
+            return  # it takes no more than it has; looking would only cost those who run
         pids = self._tree()
         held = usage.held(pids, os.fstat(self.facts.scratch_fd).st_dev, self.limits.memory_bytes)
         files = self._scratch_bytes(now, held.unlinked)
@@ -128,7 +131,7 @@ class Watched:
 
         used = total(usage.mapped(pids))
         if used > self.limits.memory_bytes and len(pids) > 1 and (exact := usage.proportional(pids)) is not None:
-            return total(exact)  # several forks share the zygote's pages, and each had counted them all
+            return total(exact)  # each of the forks had counted the pages that they share
         return used
 
     def _note(self, used: int, now: float) -> None:
