@@ -6,8 +6,10 @@ C++ never holds what an attacker wrote but as part of a name or inside of a stri
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
+import pickle
 import random
 import re
 from collections.abc import Iterator
@@ -15,12 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from pydantic import ValidationError
 
+import kernelsmith
 from kernelsmith.model import Outcome
 from kernelsmith.plan import (
     MAX_ARGUMENTS,
+    MAX_GRID,
     MAX_STATE_BYTES,
+    MAX_STEPS,
     Copy,
     Fill,
     InputBuffer,
@@ -35,6 +41,7 @@ from kernelsmith.plan import (
     without_locations,
 )
 from kernelsmith.sandbox import kernel_text
+from kernelsmith.sandbox.limits import Ending
 from kernelsmith.sandbox.messages import (
     Called,
     Choice,
@@ -44,14 +51,17 @@ from kernelsmith.sandbox.messages import (
     Loaded,
     OutputTensor,
     Prepared,
+    Replay,
     Structure,
     Tunable,
     state_regions,
 )
 from kernelsmith.sandbox.reading import MAX_REPLY_VALUES, candidate_reply, launcher_reply
+from kernelsmith.sandbox.zygote import ChildEnded, Zygote
 from kernelsmith.triton_cpu.emit.codegen import generate
 from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
 from kernelsmith.triton_cpu.isa import AVX512
+from tests.sandbox.players import SCALE, Candidate, Packed, Replayer, loaded
 
 # ---------------------------------------------------------------- replies
 
@@ -177,6 +187,39 @@ def test_a_choice_is_always_between_something(tunables: str) -> None:
     doubled = tunables.replace("}]", "}," + tunables[1:-1] + "]") if '"a"' in tunables else tunables
     with pytest.raises(ValueError):
         candidate_reply(f'{{"kind":"loaded","tunables":{doubled}}}'.encode())
+
+
+def test_the_longest_plan_ends_with_its_launcher(roles: Zygote) -> None:
+    """Every number is in bounds, and all of them together would take years: the judge's limit ends it."""
+    with Candidate(roles) as candidate, Replayer(roles) as launcher:
+        loaded(candidate, SCALE + "def op(x):\n    return scaled(x, torch.empty_like(x), 2.0)\n")
+        packed = Packed((torch.ones(100),))
+        plan, _ = candidate.called(packed)
+        (step,) = plan.steps
+        longest = step.model_copy(update={"grid": (MAX_GRID, 1, 1)})
+        plan_id = launcher.prepared(LaunchPlan(**{**dict(plan), "steps": (longest,) * MAX_STEPS}))
+        request = Replay(plan_id=plan_id, inputs=packed.regions).model_dump_json().encode()
+        with pytest.raises(ChildEnded) as ended:
+            launcher.child.request(request, (packed.arena.fd, launcher.out.fd), seconds=0.5)
+        assert ended.value.exit.ending is Ending.TIMEOUT
+
+
+PACKAGE = Path(kernelsmith.__file__).parent
+EXECUTABLE = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "multiprocessing", "joblib"}
+"""Modules whose formats hold programs, or that use such a format to talk between processes."""
+TRUSTED = [path for path in sorted(PACKAGE.rglob("*.py")) if "programs" not in path.parts]
+
+
+def test_nothing_is_unpickled() -> None:
+    for path in TRUSTED:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {name.split(".")[0] for name in names} & EXECUTABLE, path
+            loads = isinstance(node, ast.Attribute) and node.attr in ("load", "save")
+            assert not (loads and isinstance(node.value, ast.Name) and node.value.id in ("torch", "np")), path
+    with pytest.raises(ValueError):
+        candidate_reply(pickle.dumps({"kind": "repeated"}))
 
 
 # ---------------------------------------------------------------- TTIR
