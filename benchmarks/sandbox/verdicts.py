@@ -58,7 +58,7 @@ def lines(rounds: int) -> list[Line]:
         cases = judge(0).cases
         compiled = _rate(judge, range(1, 1 + 2 * rounds))
         cached = _rate(judge, [0] * (10 * rounds))
-    words = f"{cases} cases each, {WIDTH} at once"
+    words = f"{cases} cases and a checked build each, {WIDTH} at once"
     return [
         Line("verdicts, compiled", compiled, 5, "a second", True, f"{2 * rounds} kernels, {words}"),
         Line("verdicts, cached", cached, 50, "a second", True, f"{10 * rounds} times one kernel, {words}"),

@@ -43,7 +43,7 @@ def _scale(x, y, n, factor, block: tl.constexpr):  # type: ignore[no-untyped-def
 
 
 def compile_one() -> float:
-    """Milliseconds of Triton's front end for a kernel that no cache holds, the first of this process."""
+    """Milliseconds of compiling a kernel that no cache holds, the first of this process."""
     with tempfile.TemporaryDirectory() as folder:
         triton.knobs.cache.dir = folder
         begin = time.perf_counter()
