@@ -26,7 +26,7 @@ import torch
 from kernelsmith.evaluate import allowance, transport
 from kernelsmith.evaluate.compare import Finding, compare, held_otherwise, untouched
 from kernelsmith.evaluate.examine import Examiner, key
-from kernelsmith.evaluate.inputs import CallInputs, Case, changeable
+from kernelsmith.evaluate.inputs import CallInputs, Case, changeable, materialise
 from kernelsmith.evaluate.properties import violated
 from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession, Suspect
 from kernelsmith.evaluate.truths import Known, Truths
@@ -109,6 +109,11 @@ class Checker:
         """Inputs and truth of a case's content number `content`; the last of CALLS + 1 is kept for the replay."""
         with self.excused():
             return self._truths.get(self._operator, case, self.content_seed(content))
+
+    def drawn(self, case: Case, content: int) -> CallInputs:
+        """The inputs of a content number alone."""
+        with self.excused():
+            return materialise(self._operator, case, self.content_seed(content))
 
     def altered(self, case: Case, content: int) -> Known:
         """That content with a few elements replaced; a KernelBench problem's inputs, whose elements may belong

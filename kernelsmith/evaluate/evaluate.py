@@ -7,6 +7,7 @@ errors pass through. Checks share the device with other jobs; the measurement ha
 from __future__ import annotations
 
 import ast
+import contextlib
 import itertools
 import time
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from kernelsmith.evaluate.examine import Examiner, examined
 from kernelsmith.evaluate.explore import cases, sequence, workload_cases
 from kernelsmith.evaluate.gate import Turns
 from kernelsmith.evaluate.inputs import Case
+from kernelsmith.evaluate.outer import OuterClock
 from kernelsmith.evaluate.room import MODEL_SEED, Room
 from kernelsmith.evaluate.screen import screen
 from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
@@ -30,6 +32,7 @@ from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import Evaluation, Job, Level, Outcome, Region, RegionStatus, Stage, StageSeconds, Timing
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.sandbox.arguments import Arguments
+from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.messages import Load, Tunable
 
 CASES_ELSEWHERE = 8
@@ -180,9 +183,19 @@ class _Evaluating:
         ]
 
     def bench(self, tunables: Sequence[Tunable]) -> tuple[tuple[Timing, ...], Dispatch]:
+        with contextlib.ExitStack() as stack:
+            outer = None
+            if self.room.card.node is None:  # a card's memory is not the judge's to look at
+                limits = Limits(seconds=allowance.LIFETIME_SECONDS, threads=self.room.threads)
+                clean = LauncherSession(self.room.zygote, limits, self.room.arenas)
+                outer = OuterClock(self.checker, self.launcher, stack.enter_context(closing(clean)))
+            return self.measured(tunables, outer)
+
+    def measured(self, tunables: Sequence[Tunable], outer: OuterClock | None) -> tuple[tuple[Timing, ...], Dispatch]:
         bench = Bench(
             self.checker,
             self.launcher,
+            outer,
             flush_bytes=self.room.flush_bytes,
             copy_bytes_per_second=self.room.copy_bytes_per_second,
             seed=self.job.seed,

@@ -25,16 +25,20 @@ from kernelsmith.sandbox.builds import Built, Source
 from kernelsmith.sandbox.limits import Ending, Exit, Limits
 from kernelsmith.sandbox.memory import Arena, ArenaPool
 from kernelsmith.sandbox.messages import (
+    Arrange,
     Broken,
     Call,
     Called,
     CandidateReply,
     CandidateRequest,
     Choice,
+    Done,
     Examine,
     Examined,
     Failed,
     Forget,
+    Keep,
+    Kept,
     LauncherReply,
     LauncherRequest,
     Load,
@@ -45,6 +49,7 @@ from kernelsmith.sandbox.messages import (
     Repeated,
     Replay,
     Replayed,
+    Run,
     Sample,
     Sampled,
     State,
@@ -128,9 +133,10 @@ class ChildSession:
         self._limits = limits
         self._end: Ending | None = None
         self._resting = False
+        self.answered_ns = 0
+        """By the judge's clock, from the moment at which the child could run until its last answer was here."""
         self.asked_ns = 0
-        """What the last question took by the judge's clock: from the moment at which the child could run until its
-        answer was here."""
+        """The same until no thread of it ran any more, for a child at rest."""
 
     def rest(self) -> None:
         """From now on it runs only while it is asked something: no thread or process of it takes time from others."""
@@ -167,19 +173,19 @@ class ChildSession:
             )
 
     def _ask(self, payload: bytes, fds: Sequence[int], seconds: float, stage: Stage) -> bytes:
-        answer = self._answer(payload, fds, seconds, stage)
-        if self._resting:
-            self._stand_still()
-        return answer
-
-    def _answer(self, payload: bytes, fds: Sequence[int], seconds: float, stage: Stage) -> bytes:
         begin = time.perf_counter_ns()
         if self._resting:
             self.child.resume()
+        answer = self._answer(payload, fds, seconds, stage)
+        self.answered_ns = time.perf_counter_ns() - begin
+        if self._resting:
+            self._stand_still()
+        self.asked_ns = time.perf_counter_ns() - begin
+        return answer
+
+    def _answer(self, payload: bytes, fds: Sequence[int], seconds: float, stage: Stage) -> bytes:
         try:
-            answer = self.child.request(payload, fds, seconds=seconds).payload
-            self.asked_ns = time.perf_counter_ns() - begin
-            return answer
+            return self.child.request(payload, fds, seconds=seconds).payload
         except ChildEnded as ended:
             self._end = ended.exit.ending
             raise self._died(ended.exit, seconds, stage) from None
@@ -334,8 +340,17 @@ class LauncherSession(_BuildingSession):
     def replay(self, request: Replay, inputs: Arena, outputs: Arena, *, seconds: float) -> Replayed:
         return self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.CHECK, Replayed)
 
-    def sample(self, request: Sample, inputs: Arena, outputs: Arena, *, seconds: float) -> Sampled:
-        return self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.BENCH, Sampled)
+    def sample(self, request: Sample, inputs: Arena, *, seconds: float) -> Sampled:
+        return self._exchange(request, [inputs.fd], seconds, Stage.BENCH, Sampled)
+
+    def keep(self, request: Keep, inputs: Arena, outputs: Arena, *, seconds: float) -> Kept:
+        return self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.BENCH, Kept)
+
+    def arrange(self, request: Arrange, mirror: Arena, *, seconds: float) -> Done:
+        return self._exchange(request, [mirror.fd], seconds, Stage.BENCH, Done)
+
+    def run(self, *, seconds: float) -> Done:
+        return self._exchange(Run(), [], seconds, Stage.BENCH, Done)
 
     def examine(self, request: Examine, inputs: Arena, *, seconds: float) -> Examined:
         builds = self._builds(self._kernels[request.plan_id], seconds, checked=True)

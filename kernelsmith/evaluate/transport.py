@@ -26,13 +26,14 @@ DENSE_SLACK = 4
 
 
 class Desk:
-    """The two arenas that one child works on. They go back to the pool once the child is dead, never before: until then
+    """The arenas that one child works on. They go back to the pool once the child is dead, never before: until then
     it can write into them. Where nobody knows whether it is, they are dropped."""
 
     def __init__(self, pool: ArenaPool) -> None:
         self._pool = pool
         self._inputs: Arena | None = None
         self._outputs: Arena | None = None
+        self._mirror: Arena | None = None
         self._outgrown: list[Arena] = []
 
     def inputs(self, nbytes: int) -> Arena:
@@ -45,6 +46,11 @@ class Desk:
         self._outputs = self._at_least(self._outputs, nbytes)
         return self._outputs
 
+    def mirror(self, nbytes: int) -> Arena:
+        """At least `nbytes` for a plan's whole memory, where the judge sees it."""
+        self._mirror = self._at_least(self._mirror, nbytes)
+        return self._mirror
+
     def clear(self) -> None:
         """Give everything back; only when the child is dead."""
         for arena in self._emptied():
@@ -56,8 +62,9 @@ class Desk:
             arena.close()
 
     def _emptied(self) -> list[Arena]:
-        arenas = [arena for arena in (*self._outgrown, self._inputs, self._outputs) if arena is not None]
-        self._inputs = self._outputs = None
+        used = (*self._outgrown, self._inputs, self._outputs, self._mirror)
+        arenas = [arena for arena in used if arena is not None]
+        self._inputs = self._outputs = self._mirror = None
         self._outgrown = []
         return arenas
 

@@ -24,12 +24,14 @@ from kernelsmith.sandbox.examine import Examination
 from kernelsmith.sandbox.memory import Arena
 from kernelsmith.sandbox.messages import (
     MAX_FAULTS,
+    Arrange,
     Broken,
+    Done,
     Examine,
     Examined,
     Failed,
     Forget,
-    Forgotten,
+    Keep,
     Kept,
     KernelBuild,
     LauncherReply,
@@ -37,6 +39,7 @@ from kernelsmith.sandbox.messages import (
     Prepared,
     Replay,
     Replayed,
+    Run,
     Sample,
     Sampled,
     state_regions,
@@ -83,6 +86,7 @@ class Launcher:
         self._arenas = Arenas()
         self._prepared: dict[int, Workspace] = {}
         self._examinations: dict[int, Examination] = {}
+        self._arranged: list[Workspace] = []
         self._next = 0
         self._flush = torch.empty(0, dtype=torch.uint8)
 
@@ -96,12 +100,19 @@ class Launcher:
                     return self._prepare(request, arenas)
                 case Forget():
                     self._prepared.pop(request.plan_id, None)
+                    self._arranged = []
                     self._examinations.pop(request.plan_id, None)
-                    return Forgotten()
+                    return Done()
                 case Replay():
                     return self._replay(request, arenas)
                 case Sample():
-                    return self._sample(request, arenas)
+                    return self._sample(request, arenas[0])
+                case Keep():
+                    return self._keep(request, arenas)
+                case Arrange():
+                    return self._arrange(request, arenas[0])
+                case Run():
+                    return self._run()
                 case Examine():
                     return self._examine(request, arenas)
         except _UncompilableError as error:
@@ -156,27 +167,35 @@ class Launcher:
             outputs, _ = write_outputs(workspace.outputs, arenas[1])
         return Replayed(outputs=outputs, state_intact=workspace.state_intact(), overrun=workspace.overrun())
 
-    def _sample(self, request: Sample, arenas: Sequence[Arena]) -> Sampled:
+    def _sample(self, request: Sample, arena: Arena) -> Sampled:
         workspace = self._workspace(request.plan_id)
         if self._flush.numel() != request.flush_bytes:
             self._flush = self._device.reserve(request.flush_bytes)
-        nanoseconds: list[int] = []
-        kept: list[Kept] = []
-        intact, at = True, 0
-        for index, regions in enumerate(request.pool):
-            inputs = [region_bytes(arenas[0], region) for region in regions]
-            with torch_threads(1):
-                workspace.reset(inputs, request.poison)
-                self._flush.fill_(request.poison)
-            nanoseconds.append(workspace.time())
-            intact = intact and workspace.state_intact()
-            if index in request.keep:
-                workspace.write_back(inputs)
-                outputs, at = write_outputs(workspace.outputs, arenas[1], at)
-                kept.append(Kept(sample=index, outputs=outputs))
-        return Sampled(
-            nanoseconds=tuple(nanoseconds), kept=tuple(kept), state_intact=intact, overrun=workspace.overrun()
-        )
+        inputs = [region_bytes(arena, region) for region in request.inputs]
+        with torch_threads(1):
+            workspace.reset(inputs, request.poison)
+            self._flush.fill_(request.poison)
+        nanoseconds = workspace.time()
+        return Sampled(nanoseconds=nanoseconds, state_intact=workspace.state_intact(), overrun=workspace.overrun())
+
+    def _keep(self, request: Keep, arenas: Sequence[Arena]) -> Kept:
+        workspace = self._workspace(request.plan_id)
+        workspace.write_back([region_bytes(arenas[0], region) for region in request.inputs])
+        outputs, _ = write_outputs(workspace.outputs, arenas[1])
+        return Kept(outputs=outputs)
+
+    def _arrange(self, request: Arrange, arena: Arena) -> Done:
+        workspace = self._workspace(request.plan_id)
+        self._arranged = [workspace.twin(region_bytes(arena, region)) for region in request.copies]
+        with torch_threads(1):
+            for copy in self._arranged:
+                copy.reset(None, request.poison)
+        return Done()
+
+    def _run(self) -> Done:
+        for copy in self._arranged:
+            copy.run()
+        return Done()
 
     def _examine(self, request: Examine, arenas: Sequence[Arena]) -> Examined:
         workspace = self._workspace(request.plan_id)

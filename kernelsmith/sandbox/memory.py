@@ -7,6 +7,7 @@ creates arenas and sends their descriptors to children (`Child.request(..., fds=
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import mmap
 import os
@@ -49,6 +50,11 @@ class Arena:
         access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
         return cls(fd, nbytes, mmap.mmap(fd, max(nbytes, 1), access=access))
 
+    def clear(self) -> None:
+        """Zero every byte; the pages stay."""
+        first = ctypes.c_char.from_buffer(self.buffer)
+        ctypes.memset(ctypes.addressof(first), 0, self.nbytes)
+
     def close(self) -> None:
         """Unmap and close; safe to call twice. Raises BufferError while a tensor or memoryview still uses `buffer`."""
         self.buffer.close()
@@ -66,8 +72,8 @@ class Arena:
 class ArenaPool:
     """Arenas kept warm between uses, in sizes of powers of two; at most `max_idle_bytes` are kept idle. Thread-safe.
 
-    An arena comes back as it was left: overwrite what must not be seen, and give back only when every child that
-    holds its descriptor is dead, or that child can write into the next user's data.
+    An arena comes back zeroed, since what one candidate was asked and answered must not help the next. Give back only
+    when every child that holds its descriptor is dead, or that child can write into the next user's data.
     """
 
     def __init__(self, *, max_idle_bytes: int = 4 << 30) -> None:
@@ -80,10 +86,13 @@ class ArenaPool:
         """An arena of at least `nbytes`, warm if one of that size class is idle."""
         size = max(1 << max(nbytes - 1, 0).bit_length(), mmap.PAGESIZE)
         with self._lock:
-            if idle := self._idle.get(size):
-                self._idle_bytes -= size
-                return idle.pop()
-        return Arena.create(size, name="pool")
+            idle = self._idle.get(size)
+            arena = idle.pop() if idle else None
+            self._idle_bytes -= size if arena else 0
+        if arena is None:
+            return Arena.create(size, name="pool")
+        arena.clear()
+        return arena
 
     def give_back(self, arena: Arena) -> None:
         """Keep it for the next `take`, or free it where enough is kept."""

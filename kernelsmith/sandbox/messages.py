@@ -15,7 +15,10 @@ Flow, launcher role (`kernelsmith.sandbox.launcher`), which holds no candidate P
 
     Prepare [state arena, if any]         -> Prepared | Failed | Broken
     Replay [input arena, output arena]    -> Replayed | Failed | Broken
-    Sample [input arena, output arena]    -> Sampled | Failed | Broken
+    Sample [input arena]                  -> Sampled | Failed | Broken
+    Keep [input arena, output arena]      -> Kept | Failed | Broken      what the last replay left behind
+    Arrange [mirror arena]                -> Done | Failed | Broken
+    Run []                                -> Done | Failed | Broken      for the judge's own clock
     Examine [input arena]                 -> Examined | Failed | Broken
 
 Flow, builder role (`kernelsmith.sandbox.builder`), which runs no kernel:
@@ -57,7 +60,7 @@ from kernelsmith.text import clean
 
 MAX_SOURCE_CHARS = 4 << 20
 MAX_REPEATS = 1_000_000
-MAX_POOL = 4096
+MAX_COPIES = 4096
 MAX_FAULTS = 64
 MAX_TUNABLES = 1024
 Extent = Annotated[int, Field(ge=-(2**31), le=MAX_GRID)]
@@ -266,10 +269,6 @@ class Forget(Frozen):
     plan_id: int = Field(ge=0)
 
 
-class Forgotten(Frozen):
-    kind: Literal["forgotten"] = "forgotten"
-
-
 class Order(StrEnum):
     """In which order the program instances of a launch run."""
 
@@ -305,36 +304,62 @@ class Replayed(Frozen):
 
 
 class Sample(Frozen):
-    """Time a plan once per member of `pool`.
+    """Time a plan once.
 
-    Before each clock starts: fresh inputs, poisoned scratch and outputs, restored state, `flush_bytes` of other memory
+    Before the clock starts: fresh inputs, poisoned scratch and outputs, restored state, `flush_bytes` of other memory
     written to empty the caches, and one tiny launch to wake the threads.
     """
 
     kind: Literal["sample"] = "sample"
     plan_id: int = Field(ge=0)
-    pool: tuple[tuple[Region, ...], ...] = Field(max_length=MAX_POOL)
-    """Input regions per sample; content that was never timed before."""
+    inputs: tuple[Region, ...]
+    """Storage of the plan's input buffers; content that was never timed before."""
     flush_bytes: int = Field(default=0, ge=0, le=4 << 30)
-    keep: tuple[int, ...] = ()
-    """Samples whose outputs go to the output arena and whose inputs are written back, to be checked afterwards."""
     poison: int = Field(default=0xFF, ge=0, le=255)
-
-
-class Kept(Frozen):
-    """The outputs of one timed replay."""
-
-    sample: int = Field(ge=0)
-    outputs: OutputTensors
 
 
 class Sampled(Frozen):
     kind: Literal["sampled"] = "sampled"
-    nanoseconds: tuple[int, ...] = Field(max_length=MAX_POOL)
-    """Per member of the pool: all steps of the plan, nothing else."""
-    kept: tuple[Kept, ...] = Field(max_length=MAX_POOL)
+    nanoseconds: int
+    """All steps of the plan, nothing else."""
     state_intact: bool
     overrun: Overrun = ()
+
+
+class Keep(Frozen):
+    """Write the outputs of the last replay to the output arena and its inputs back. Asked afterwards, so that nobody
+    knows while a replay is timed whether it will be checked."""
+
+    kind: Literal["keep"] = "keep"
+    plan_id: int = Field(ge=0)
+    inputs: tuple[Region, ...]
+
+
+class Kept(Frozen):
+    kind: Literal["kept"] = "kept"
+    outputs: OutputTensors
+
+
+class Arrange(Frozen):
+    """Lay the memory of a plan out in the given arena, once per region (`replay.layout` says how), as it is before a
+    replay, but with poison for inputs: the judge writes those itself."""
+
+    kind: Literal["arrange"] = "arrange"
+    plan_id: int = Field(ge=0)
+    copies: tuple[Region, ...] = Field(max_length=MAX_COPIES)
+    poison: int = Field(default=0xFF, ge=0, le=255)
+
+
+class Run(Frozen):
+    """Do the steps of the plan on every copy that was arranged last."""
+
+    kind: Literal["run"] = "run"
+
+
+class Done(Frozen):
+    """It was forgotten, arranged or run, and there is no more to say."""
+
+    kind: Literal["done"] = "done"
 
 
 class Examine(Frozen):
@@ -376,9 +401,12 @@ class Examined(Frozen):
     faults: tuple[UntrustedFault, ...] = Field(max_length=MAX_FAULTS)
 
 
-LauncherRequest = Annotated[Prepare | Forget | Replay | Sample | Examine, Field(discriminator="kind")]
+LauncherRequest = Annotated[
+    Prepare | Forget | Replay | Sample | Keep | Arrange | Run | Examine,
+    Field(discriminator="kind"),
+]
 LauncherReply = Annotated[
-    Prepared | Forgotten | Replayed | Sampled | Examined | Failed | Broken,
+    Prepared | Replayed | Sampled | Kept | Done | Examined | Failed | Broken,
     Field(discriminator="kind"),
 ]
 

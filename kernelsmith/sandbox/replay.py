@@ -128,15 +128,24 @@ class Workspace:
     """Memory for one plan, and its steps bound to it."""
 
     def __init__(
-        self, plan: LaunchPlan, kernels: Sequence[BoundKernel], state: Sequence[torch.Tensor], device: Device
+        self,
+        plan: LaunchPlan,
+        kernels: Sequence[BoundKernel],
+        state: Sequence[torch.Tensor],
+        device: Device,
+        memory: torch.Tensor | None = None,
     ) -> None:
-        """`state` holds the contents of the plan's state buffers by index. Raises PlanError and MemoryError."""
+        """`state` holds the contents of the plan's state buffers by index; `memory` is flat uint8 to use instead of
+        the device's own. Raises PlanError and MemoryError."""
         _check_state(plan, state)
         self.plan = plan
         self._device = device
         self._kernels = kernels
-        self._starts, total = _layout(plan.buffers)
-        self._memory = device.reserve(total)
+        self._state = state
+        self._starts, total = layout(plan.buffers)
+        self._memory = device.reserve(total) if memory is None else memory
+        if self._memory.numel() != total:
+            raise PlanError(f"the plan takes {total} bytes and is given {self._memory.numel()}")
         pairs = list(zip(self._starts, plan.buffers, strict=True))
         self._bytes = [self._memory[start : start + buffer.nbytes] for start, buffer in pairs]
         ends = [0, *(start + buffer.nbytes for start, buffer in pairs)]
@@ -149,18 +158,23 @@ class Workspace:
             self.outputs = [self._tensor(view) for view in plan.outputs]
             self.steps: list[Callable[[], object]] = [self._bind(step) for step in plan.steps]
 
-    def reset(self, inputs: Sequence[torch.Tensor], poison: int) -> None:
-        """Before a replay: `inputs` are new bytes of the input buffers, by index. Raises PlanError for other sizes.
+    def twin(self, memory: torch.Tensor) -> Workspace:
+        """The same plan over other memory. Raises as the constructor does."""
+        return Workspace(self.plan, self._kernels, self._state, self._device, memory)
+
+    def reset(self, inputs: Sequence[torch.Tensor] | None, poison: int) -> None:
+        """Before a replay: `inputs` are new bytes of the input buffers, by index; where there are none yet, they hold
+        poison too. Raises PlanError for other sizes.
 
         Nothing in the workspace outlives it, so that a kernel cannot keep an answer, or know a replay by its guards.
         """
         self._write_bands()
         for number, buffer in enumerate(self.plan.buffers):
-            if isinstance(buffer, InputBuffer):
+            if isinstance(buffer, InputBuffer) and inputs is not None:
                 if buffer.index >= len(inputs) or inputs[buffer.index].numel() != buffer.nbytes:
                     raise PlanError(f"input {buffer.index} of {buffer.nbytes} bytes was recorded, another is given")
                 self._bytes[number].copy_(inputs[buffer.index])
-            elif isinstance(buffer, ScratchBuffer):
+            elif isinstance(buffer, InputBuffer | ScratchBuffer):
                 self._bytes[number].fill_(poison)
             else:
                 self._bytes[number].copy_(self._initial[number])
@@ -280,7 +294,7 @@ class Workspace:
         return self.address(argument.view.buffer, offset)
 
 
-def _layout(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
+def layout(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
     """Where each buffer begins, with a guard band on either side, and the size of it all."""
     starts, at = [], 0
     for buffer in buffers:

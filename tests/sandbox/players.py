@@ -13,7 +13,6 @@ from kernelsmith.sandbox.arguments import (
     FloatValue,
     IntegerValue,
     NoneValue,
-    Region,
     TensorValue,
     Value,
     pack,
@@ -26,6 +25,8 @@ from kernelsmith.sandbox.messages import (
     CandidateReply,
     CandidateRequest,
     Choice,
+    Keep,
+    Kept,
     LauncherReply,
     LauncherRequest,
     Load,
@@ -204,11 +205,16 @@ class Replayer:
         assert isinstance(reply, Replayed), reply
         return reply, read_outputs(self.out, reply.outputs)
 
-    def sample(self, plan_id: int, arena: Arena, pool: Sequence[tuple[Region, ...]], keep: tuple[int, ...]) -> Sampled:
-        request = Sample(plan_id=plan_id, pool=tuple(pool), flush_bytes=1 << 20, keep=keep)
-        reply = self.ask(request, (arena.fd, self.out.fd))
+    def sample(self, plan_id: int, packed: Packed) -> Sampled:
+        request = Sample(plan_id=plan_id, inputs=packed.regions, flush_bytes=1 << 20)
+        reply = self.ask(request, (packed.arena.fd,))
         assert isinstance(reply, Sampled), reply
         return reply
+
+    def keep(self, plan_id: int, packed: Packed) -> list[torch.Tensor]:
+        reply = self.ask(Keep(plan_id=plan_id, inputs=packed.regions), (packed.arena.fd, self.out.fd))
+        assert isinstance(reply, Kept), reply
+        return read_outputs(self.out, reply.outputs)
 
 
 def loaded(candidate: Candidate, source: str, **more: object) -> Loaded:

@@ -28,13 +28,25 @@ from kernelsmith.plan import (
     StateBuffer,
     View,
 )
-from kernelsmith.sandbox.arguments import pack
+from kernelsmith.sandbox.arguments import Region
 from kernelsmith.sandbox.launcher import Launcher
 from kernelsmith.sandbox.limits import Ending
 from kernelsmith.sandbox.memory import Arena
-from kernelsmith.sandbox.messages import Broken, Failed, Forget, Forgotten, Loaded, Order, Prepare, Replay
+from kernelsmith.sandbox.messages import (
+    Arrange,
+    Broken,
+    Done,
+    Failed,
+    Forget,
+    Loaded,
+    Order,
+    Prepare,
+    Replay,
+    Run,
+)
+from kernelsmith.sandbox.replay import layout
 from kernelsmith.sandbox.zygote import ChildEnded, Zygote
-from tests.sandbox.players import Candidate, Packed, Replayer, flat, loaded, read_outputs
+from tests.sandbox.players import Candidate, Packed, Replayer, flat, loaded
 
 ADD = """module {
   tt.func public @add(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %s: f32) {
@@ -442,7 +454,7 @@ def test_inputs_of_another_size_are_refused(launcher: Replayer) -> None:
 def test_a_plan_that_was_forgotten_is_no_plan(roles: Zygote) -> None:
     with Replayer(roles) as launcher:
         plan_id = launcher.prepared(plan(add(0, 1)))
-        assert isinstance(launcher.ask(Forget(plan_id=plan_id)), Forgotten)
+        assert isinstance(launcher.ask(Forget(plan_id=plan_id)), Done)
         packed = Packed((torch.zeros(8),))
         with pytest.raises(ChildEnded) as ended:
             launcher.replay(plan_id, packed)
@@ -452,17 +464,60 @@ def test_a_plan_that_was_forgotten_is_no_plan(roles: Zygote) -> None:
 # ---------------------------------------------------------------- timing
 
 
-def test_samples_time_every_member_of_the_pool_and_keep_what_was_asked(launcher: Replayer) -> None:
+def test_a_sample_is_timed_and_shows_what_it_left_behind_only_when_asked(launcher: Replayer) -> None:
     plan_id = launcher.prepared(plan(add(0, 0, "1.0"), add(0, 1, "1.0"), outputs=(view(1),)))
-    regions = pack([32] * 5)
-    arena = Arena.create(1024)
-    for i, region in enumerate(regions):
-        arena.buffer[region.offset : region.offset + 32] = torch.full((8,), float(i)).numpy().tobytes()
-    sampled = launcher.sample(plan_id, arena, [(region,) for region in regions], keep=(1, 4))
-    assert len(sampled.nanoseconds) == 5
-    assert all(0 < t < 10**10 for t in sampled.nanoseconds)
-    assert sampled.state_intact
-    assert [kept.sample for kept in sampled.kept] == [1, 4]
-    assert [read_outputs(launcher.out, kept.outputs)[0][0].item() for kept in sampled.kept] == [3.0, 6.0]
-    inputs = [struct.unpack_from("f", arena.buffer, region.offset)[0] for region in regions]
-    assert inputs == [0.0, 2.0, 2.0, 3.0, 5.0]  # those kept show what was done to their inputs
+    for number in range(4):
+        packed = Packed((torch.full((8,), float(number)),))
+        sampled = launcher.sample(plan_id, packed)
+        assert 0 < sampled.nanoseconds < 10**10
+        assert (sampled.state_intact, sampled.overrun) == (True, ())
+        assert packed.tensor(0).tolist() == [number] * 8
+        if number % 2:
+            assert [t.tolist() for t in launcher.keep(plan_id, packed)] == [[number + 2.0] * 8]
+            assert packed.tensor(0).tolist() == [number + 1] * 8
+
+
+def test_nothing_beside_the_buffers_outlives_a_replay(launcher: Replayer) -> None:
+    """A kernel that leaves an answer in the bytes behind its buffer, where padding or guards are, finds it gone; and
+    what it finds there instead is different each time, so that it cannot tell which replay this is."""
+    read = Launch(
+        kernel=0,
+        grid=(1, 1, 1),
+        arguments=(
+            PointerArgument(view=view(1, 1, 7)),
+            PointerArgument(view=view(2)),
+            ScalarArgument(value="0.0"),
+        ),
+    )
+    plan_id = launcher.prepared(plan(read, add(0, 1, y_offset=7), outputs=(view(2),)))
+    packed, found = Packed((torch.zeros(8),)), set()
+    for _ in range(8):
+        assert launcher.sample(plan_id, packed).overrun == (1,)
+        (last, *beside) = launcher.keep(plan_id, packed)[0].view(torch.int32).tolist()
+        assert last == -1  # poison in the buffer's own last element
+        assert len(set(beside)) == 1
+        found.add(beside[0])
+    assert len(found) > 1
+
+
+def test_a_plan_runs_where_the_judge_lays_it_out(launcher: Replayer) -> None:
+    p = plan(add(0, 0, "1.0"), add(0, 1, "1.0"), outputs=(view(1),))
+    plan_id = launcher.prepared(p)
+    starts, nbytes = layout(p.buffers)
+    copies = tuple(Region(offset=i * 8192, nbytes=nbytes) for i in range(3))
+    mirror = Arena.create(3 * 8192)
+    assert isinstance(launcher.ask(Arrange(plan_id=plan_id, copies=copies), (mirror.fd,)), Done)
+    for number, copy in enumerate(copies):
+        at = copy.offset + starts[0]
+        mirror.buffer[at : at + 32] = torch.full((8,), float(number)).numpy().tobytes()
+    assert isinstance(launcher.ask(Run()), Done)
+    for number, copy in enumerate(copies):
+        found = [struct.unpack_from("8f", mirror.buffer, copy.offset + starts[i]) for i in (0, 1)]
+        assert found == [(number + 1.0,) * 8, (number + 2.0,) * 8]
+
+
+def test_a_plan_is_not_laid_out_in_too_little_memory(launcher: Replayer) -> None:
+    plan_id = launcher.prepared(plan(add(0, 1), outputs=(view(1),)))
+    mirror = Arena.create(4096)
+    reply = launcher.ask(Arrange(plan_id=plan_id, copies=(Region(offset=0, nbytes=64),)), (mirror.fd,))
+    assert isinstance(reply, Failed) and reply.outcome is Outcome.NOT_IN_PLAN

@@ -137,7 +137,7 @@ def test_requests_are_bounded() -> None:
     with pytest.raises(ValidationError):
         Load(source="x" * (5 << 20), entry="op")
     with pytest.raises(ValidationError):
-        Sample(plan_id=0, pool=(), flush_bytes=1 << 40)
+        Sample(plan_id=0, inputs=(), flush_bytes=1 << 40)
 
 
 def test_regions_are_aligned_and_apart() -> None:

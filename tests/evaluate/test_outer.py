@@ -1,0 +1,158 @@
+"""A launcher that lies about time is refused by the judge's own clock, however it lies; one that does not is not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kernelsmith.evaluate import noise, outer
+from kernelsmith.evaluate.baseline import ENVIRONMENT
+from kernelsmith.evaluate.bench import Bench
+from kernelsmith.evaluate.check import Checker, Proven
+from kernelsmith.evaluate.explore import workload_cases
+from kernelsmith.evaluate.outer import OuterClock
+from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
+from kernelsmith.evaluate.truths import Truths
+from kernelsmith.model import OperatorRef, Outcome
+from kernelsmith.operators.load import LoadedOperator, load
+from kernelsmith.sandbox import roles
+from kernelsmith.sandbox.limits import Limits
+from kernelsmith.sandbox.memory import ArenaPool
+from kernelsmith.sandbox.messages import Load
+from kernelsmith.sandbox.zygote import Zygote
+from tests.sandbox.zygotes import ROLES
+
+OPERATOR = '''
+"""Repeated exponentials."""
+import torch
+from kernelsmith import Dim, operator, tensor, workload
+
+N = Dim("N", 1, 1 << 20)
+
+@operator(x=tensor(N), workloads=[workload(N=16_384)])
+def settle(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(40):
+        x = torch.exp(-x)
+    return x
+'''
+KERNEL = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + offsets, mask=offsets < n)
+    for _ in range(40):
+        v = tl.exp(-v)
+    tl.store(y + offsets, v, mask=offsets < n)
+
+def settle(x):
+    y = torch.empty_like(x)
+    kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
+    return y
+"""
+LIMITS = Limits(seconds=300, threads=2)
+LIES = (
+    "claims_a_tenth",
+    "works_before_the_clock",
+    "works_after_the_answer",
+    "works_when_asked_to_show",
+    "runs_one_of_many",
+    "keeps_answers",
+    "answers_first",
+)
+"""See roles/overwritten_launcher.py."""
+
+
+@dataclass
+class Place:
+    """What a judge keeps between jobs, with a launcher of ours."""
+
+    zygote: Zygote
+    operator: LoadedOperator
+    pool: ArenaPool
+    truths: Truths
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    path: Path = tmp_path_factory.mktemp("operator") / "settle.py"
+    path.write_text(OPERATOR)
+    environment = {**ENVIRONMENT, "KERNELSMITH_CPU_THREADS": "2"}
+    preload = (*roles.PRELOAD, "overwritten_launcher")
+    with Zygote(preload=preload, warm=roles.WARM, path=[ROLES], environment=environment) as zygote:
+        yield Place(zygote, load(OperatorRef(path=str(path)), model_seed=1), ArenaPool(), Truths(1))
+
+
+@dataclass
+class Bout:
+    """One candidate against the clock: its plan is proven, and its launcher says how long a replay takes."""
+
+    bench: Bench
+    clock: OuterClock
+    proven: Proven
+
+    def claims(self) -> list[float]:
+        """Nanoseconds of some replays, sorted."""
+        lane = self.bench.lane(0, self.proven, ())
+        return sorted(self.bench.quick(lane, 1) * 1e6 for _ in range(15))
+
+
+@pytest.fixture
+def bout(place: Place, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bout]:
+    """A kernel of the name that is the fixture's parameter."""
+    with closing(LauncherSession(place.zygote, LIMITS, place.pool)) as clean:
+        monkeypatch.setattr(roles, "LAUNCHER", "overwritten_launcher")
+        with (
+            closing(LauncherSession(place.zygote, LIMITS, place.pool)) as launcher,
+            closing(CandidateSession(place.zygote, LIMITS, place.pool)) as candidate,
+        ):
+            deadline = time.monotonic() + 120
+            checker = Checker(place.truths, place.operator, candidate, launcher, seed=3, deadline=deadline)
+            source = KERNEL.replace("kernel", request.param)
+            candidate.load(Load(source=source, entry="settle"), None, 60)
+            proven = checker.case(workload_cases(place.operator)[0], keep=True)
+            candidate.rest()
+            launcher.rest()
+            clock = OuterClock(checker, launcher, clean)
+            bench = Bench(checker, launcher, clock, flush_bytes=1 << 20, copy_bytes_per_second=2e10, seed=3)
+            yield Bout(bench, clock, proven)
+
+
+@pytest.fixture
+def decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rounds, and no other program is ever the reason."""
+    monkeypatch.setattr(outer, "ROUNDS", 4)
+    monkeypatch.setattr(noise, "busy_share", lambda seconds: 0.0)
+
+
+@pytest.mark.parametrize("bout", LIES, indirect=True)
+@pytest.mark.usefixtures("decided")
+def test_a_launcher_that_lies_is_refused(bout: Bout) -> None:
+    with pytest.raises(CandidateFailure, match="the judge's clock") as refused:
+        bout.clock.believed(bout.proven, bout.claims()[0])
+    assert refused.value.outcome in {Outcome.SANDBOX_VIOLATION, Outcome.WRONG_VALUES}
+
+
+@pytest.mark.parametrize("bout", ["kernel"], indirect=True)
+def test_an_honest_launcher_is_believed(bout: Bout) -> None:
+    claimed = bout.claims()[10]
+    assert bout.clock.believed(bout.proven, claimed) >= claimed  # more only where other programs never rest
+
+
+@pytest.mark.parametrize("bout", ["kernel"], indirect=True)
+@pytest.mark.usefixtures("decided")
+def test_five_microseconds_are_refused_and_do_not_count_where_other_programs_may_be_the_reason(
+    bout: Bout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CandidateFailure, match="by the judge's clock"):
+        bout.clock.believed(bout.proven, 5_000)  # for 650,000 exponentials
+    monkeypatch.setattr(noise, "busy_share", lambda seconds: 0.5)
+    assert bout.clock.believed(bout.proven, 5_000) > 10_000
