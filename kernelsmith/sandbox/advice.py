@@ -41,6 +41,12 @@ def advise(layers: Layers, root: Path = Path("/")) -> tuple[Advice, ...]:
         found.append(Advice("Landlock", _for_landlock(root)))
     if not layers.seccomp:
         found.append(Advice("seccomp", f"use x86_64 or aarch64: the calls of {platform.machine()} are not known here"))
+    if not layers.rlimits:
+        change = (
+            "this root can become nobody else, and Linux does not limit root's processes: start kernelsmith (and "
+            "bubblewrap) as an ordinary user, or use a container that has more than one uid"
+        )
+        found.append(Advice("resource limits", change))
     return tuple(found)
 
 

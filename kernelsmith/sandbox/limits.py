@@ -147,9 +147,10 @@ class Layers:
 
     @property
     def sound(self) -> bool:
-        """The least that may run untrusted code: no file of the user in reach, and no dangerous system call."""
+        """The least that may run untrusted code: no file of the user in reach, no dangerous system call, and limits
+        that bind, for a bomb of processes is faster than anyone who watches."""
         files = self.landlock_abi > 0 or (self.mount_namespace and self.readonly_mounts)
-        return files and self.seccomp
+        return files and self.seccomp and self.rlimits
 
 
 def _mib(nbytes: int) -> str:

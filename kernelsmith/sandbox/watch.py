@@ -112,6 +112,9 @@ class Watched:
         if self._reason is not None or self._still:
             return  # it takes no more than it has; looking would only cost those who run
         pids = self._tree()
+        if usage.tasks(pids) > self.limits.processes:  # first, for looking at many takes long
+            self.stop(Ending.PROCESSES)
+            return
         held = usage.held(pids, os.fstat(self.facts.scratch_fd).st_dev, self.limits.memory_bytes)
         files = self._scratch_bytes(now, held.unlinked)
         if files is None:
@@ -119,8 +122,6 @@ class Watched:
         self._note(self._memory(pids, held) + (files or 0), now)
         if self.peak > self.limits.memory_bytes:
             self.stop(Ending.MEMORY)
-        if usage.tasks(pids) > self.limits.processes:  # which the kernel lets root have, if only in name
-            self.stop(Ending.PROCESSES)
 
     def _memory(self, pids: list[int], held: usage.Held) -> int:
         """Bytes of the tree beyond what the fork had, without its files."""

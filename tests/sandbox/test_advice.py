@@ -58,6 +58,7 @@ def test_nothing_to_change_where_all_holds(tmp_path: Path) -> None:
         (replace(ALL, landlock_abi=0), {"sys__kernel__security__lsm": "lockdown,yama"}, "Landlock", "lsm=landlock,"),
         (replace(ALL, landlock_abi=0), {"sys__kernel__security__lsm": "yama,landlock"}, "Landlock", "profile"),
         (replace(ALL, seccomp=False), {}, "seccomp", "aarch64"),
+        (replace(ALL, rlimits=False), {}, "resource limits", "ordinary user"),
     ],
 )
 def test_each_missing_layer_has_its_own(
@@ -69,4 +70,5 @@ def test_each_missing_layer_has_its_own(
 
 
 def test_every_missing_layer_is_named(tmp_path: Path) -> None:
-    assert [one.layer for one in advise(Layers(), machine(tmp_path))] == ["namespaces", "Landlock", "seccomp"]
+    layers = [one.layer for one in advise(Layers(), machine(tmp_path))]
+    assert layers == ["namespaces", "Landlock", "seccomp", "resource limits"]

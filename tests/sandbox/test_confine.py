@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -10,11 +9,14 @@ import subprocess
 import sys
 import tempfile
 import venv
+from collections.abc import Collection
 from pathlib import Path
 
+import pydantic
 import pytest
 
 from kernelsmith.errors import InfrastructureError, SandboxError
+from kernelsmith.records import DrillFault
 from kernelsmith.sandbox import landlock, view
 from kernelsmith.sandbox.limits import Layer, Layers, Limits
 from kernelsmith.sandbox.zygote import Zygote
@@ -26,11 +28,12 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("layers", "sound"),
     [
-        (Layers(landlock_abi=1, seccomp=True), True),
-        (Layers(mount_namespace=True, readonly_mounts=True, seccomp=True), True),
-        (Layers(mount_namespace=True, seccomp=True), False),
-        (Layers(landlock_abi=7, mount_namespace=True, readonly_mounts=True), False),
-        (Layers(seccomp=True, user_namespace=True, pid_namespace=True), False),
+        (Layers(landlock_abi=1, seccomp=True, rlimits=True), True),
+        (Layers(mount_namespace=True, readonly_mounts=True, seccomp=True, rlimits=True), True),
+        (Layers(mount_namespace=True, seccomp=True, rlimits=True), False),
+        (Layers(landlock_abi=7, mount_namespace=True, readonly_mounts=True, rlimits=True), False),
+        (Layers(seccomp=True, user_namespace=True, pid_namespace=True, rlimits=True), False),
+        (Layers(landlock_abi=7, mount_namespace=True, readonly_mounts=True, seccomp=True), False),
     ],
 )
 def test_what_is_sound(layers: Layers, sound: bool) -> None:
@@ -84,14 +87,20 @@ def run_judge(
     script: str, *, prefix: tuple[str, ...] = (), python: str = sys.executable, sources: Path = ROOT
 ) -> dict[str, object]:
     """What a judge of its own prints; `prefix` starts it, as another user for instance, from `sources`."""
-    environment = {**os.environ, "PYTHONPATH": str(sources), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": "/tmp"}
+    packages = str(Path(pydantic.__file__).parents[1])  # the drill's records need them, and everyone's Python has none
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join((str(sources), packages)),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TMPDIR": "/tmp",
+    }
     done = subprocess.run(
         [*prefix, python, "-c", _JUDGE.format(script=script, roles=ROLES)],
         env=environment,
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=100,
     )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
@@ -100,40 +109,26 @@ def run_judge(
 
 
 _JUDGE = """
-import dataclasses, json, os, pathlib, tempfile
+import dataclasses, json, os, pathlib
+from kernelsmith.drill import catalog
+from kernelsmith.drill.perform import perform
+from kernelsmith.drill.role import ROLE
+from kernelsmith.drill.world import World
 from kernelsmith.sandbox import linux, seccomp, syscalls
 from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.zygote import ChildEnded, Zygote
+from kernelsmith.sandbox.zygote import Zygote
 without, options = (), dict()
 {script}
-folder = tempfile.TemporaryDirectory()
-outside = pathlib.Path(folder.name, "outside")
-outside.mkdir()
-outside.chmod(0o777)
-for name in ("secret", "canary"):
-    (outside / name).write_text("SECRET")
-    (outside / name).chmod(0o666)
-canary = (outside / "canary").stat()
-with folder, Zygote(preload=("json",), path=["{roles}"], without=without, **options) as zygote:
-    with zygote.spawn("honest_role", limits=Limits()) as twin:
-        order = dict(secret=str(outside / "secret"), canary=str(outside / "canary"), folder=str(outside))
-        order |= dict(judge=os.getpid(), twin=twin.pid, zygote=zygote.pid)
-        said = {{}}
-        for act in ("secrets", "write_outside", "signal_everyone", "system_calls"):
-            with zygote.spawn("hostile_role", limits=Limits()) as child:
-                said[act] = json.loads(child.request(json.dumps(dict(order, act=act)).encode(), seconds=20).payload)
-        with zygote.spawn("hostile_role", limits=Limits(processes=40)) as child:
-            try:
-                bomb = json.loads(child.request(b'{{"act": "fork_bomb"}}', seconds=20).payload)["error"]
-            except ChildEnded as ended:
-                bomb = ended.exit.ending
-        alive = json.loads(twin.request(b'{{"act": "ping"}}', seconds=20).payload)
-        built = json.loads(twin.request(b'{{"act": "compile_and_load"}}', seconds=20).payload)
-    after = (outside / "canary").stat()
-    untouched = (after.st_mode, after.st_mtime_ns) == (canary.st_mode, canary.st_mtime_ns)
-    untouched = untouched and sorted(os.listdir(outside)) == ["canary", "secret"]
-    found = dict(said=said, built=built, alive=alive, untouched=untouched, bomb=bomb)
-    print(json.dumps(dataclasses.asdict(zygote.layers) | found))
+acts = {{act.name: act for act in catalog.acts()}}
+breaches = []
+with World() as world, Zygote(preload=(ROLE,), path=["{roles}"], without=without, **options) as zygote:
+    with world.around(zygote):
+        for name in ("read_secrets", "write_outside", "signals", "refused_calls", "fork_bomb"):
+            found = perform(acts[name], world, zygote, "here").breaches
+            breaches += [(name, breach.fault.value, breach.what) for breach in found]
+    with zygote.spawn("honest_role", limits=Limits()) as child:
+        built = json.loads(child.request(b'{{"act": "compile_and_load"}}', seconds=20).payload)
+    print(json.dumps(dataclasses.asdict(zygote.layers) | dict(breaches=breaches, built=built)))
 """
 _LIKE_DOCKER = """
 linux.no_new_privileges()
@@ -156,13 +151,12 @@ linux.mount("tmpfs", "/proc/fs", "tmpfs", linux.MS_RDONLY)
 """
 
 
-def check_contained(answer: dict[str, object]) -> None:
-    said = answer["said"]
-    assert isinstance(said, dict)
-    for act, results in said.items():
-        assert {name: result for name, result in results.items() if not result.startswith("denied")} == {}, act
-    assert answer["bomb"] in (os.strerror(errno.EAGAIN), "processes")
-    assert (answer["built"], answer["alive"], answer["untouched"]) == (3, "pong", True)
+def check_contained(answer: dict[str, object], coarse: Collection[str] = ()) -> None:
+    """No breach; of the programs named `coarse` the honest twin may be refused."""
+    breaches = answer["breaches"]
+    assert isinstance(breaches, list)
+    assert [one for one in breaches if one[1] != DrillFault.HONEST_REFUSED or one[0] not in coarse] == []
+    assert answer["built"] == 3
 
 
 def can_have_namespaces() -> bool:
@@ -180,7 +174,7 @@ def test_a_container_without_namespaces_falls_back() -> None:
     check_contained(answer)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("version", [1, 3, 5])
 def test_an_older_landlock_alone(version: int) -> None:
     if landlock.abi() < version:
         pytest.skip("Landlock is older still")
@@ -188,7 +182,9 @@ def test_an_older_landlock_alone(version: int) -> None:
         f"without, options = ('namespaces',), dict(newest_landlock={version})", python=everyones_python()
     )
     assert answer["landlock_abi"] == version
-    check_contained(answer)
+    # Where Landlock is too old, the filter is coarser: no signals to one's own children, no truncation by name.
+    coarse = {"signals", *(["write_outside"] if version < landlock.TRUNCATION_ABI else [])}
+    check_contained(answer, coarse=coarse)
 
 
 _OWN_FILES = """
@@ -286,16 +282,33 @@ def test_namespaces_that_turn_out_to_be_powerless_are_left_alone() -> None:
 BWRAP = ("bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp")
 
 
-@pytest.mark.parametrize("user", ["ours", "ordinary"])
-def test_nested_in_bubblewrap(user: str) -> None:
+def in_bubblewrap() -> tuple[str, ...]:
     if shutil.which("bwrap") is None or not can_have_namespaces():
         pytest.skip("no bubblewrap here")
-    prefix = as_ordinary_user() if user == "ordinary" else ()
     shown = [option for folder in (ROOT, sys.prefix) for option in ("--ro-bind", str(folder), str(folder))]
-    answer = run_judge("", prefix=(*prefix, *BWRAP, *shown), python=everyones_python())
-    assert answer["user_namespace"] and answer["private_view"]
-    assert not answer["other_uid"]  # root in there is somebody else's uid, and all there is
+    return (*BWRAP, *shown)
+
+
+def test_an_ordinary_user_in_bubblewrap() -> None:
+    answer = run_judge("", prefix=(*as_ordinary_user(), *in_bubblewrap()), python=everyones_python())
+    assert answer["user_namespace"] and answer["private_view"] and answer["rlimits"]
     check_contained(answer)
+
+
+def test_a_root_that_can_become_nobody_else_is_refused_because_no_limit_binds_it() -> None:
+    if os.getuid() != 0:
+        pytest.skip("we are not root")
+    script = "import sys; from tests.sandbox.zygotes import *; Zygote(python=sys.argv[1], preload=('json',))"
+    done = subprocess.run(
+        [*in_bubblewrap(), everyones_python(), "-c", script, everyones_python()],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(Path(pytest.__file__).parents[1])))},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "cannot be confined here" in done.stderr
+    assert "as an ordinary user" in done.stderr
 
 
 @pytest.mark.parametrize("script", ["", _NO_USER_NAMESPACES], ids=["full", "root's mounts"])
