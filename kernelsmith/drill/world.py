@@ -98,14 +98,20 @@ class World:
             victim = subprocess.Popen(sleep, env=environment, cwd="/", user=user, group=user, extra_groups=[])
         else:
             victim = subprocess.Popen(sleep, env=environment, cwd="/")
+        self._victim = victim
         try:
-            with zygote.spawn(ROLE, limits=Limits(seconds=3600.0)) as sibling:
-                self._victim, self._sibling = victim, sibling
-                ask(sibling, _SIBLING, "begin", {"token": self.tokens["the sibling"]})
-                yield
+            self._start_sibling()
+            yield
         finally:
+            if self._sibling is not None:
+                self._sibling.kill()
             victim.kill()
             victim.wait()
+
+    def _start_sibling(self) -> None:
+        assert self._zygote is not None
+        self._sibling = self._zygote.spawn(ROLE, limits=Limits(seconds=3600.0))
+        ask(self._sibling, _SIBLING, "begin", {"token": self.tokens["the sibling"]})
 
     def order(self) -> dict[str, object]:
         """What a program is told: where everything is, but no token."""
@@ -140,11 +146,13 @@ class World:
         }
 
     def sibling_answers(self) -> bool:
-        """The confined bystander, which holds its secret, still does as it is asked."""
+        """Whether the confined bystander, which holds its secret, still does as it is asked; if not, there is another."""
         assert self._sibling is not None
         try:
             said = ask(self._sibling, _SIBLING, "ping", {})
         except (ChildEnded, ProtocolError):
+            self._sibling.kill()
+            self._start_sibling()
             return False
         return isinstance(said, dict) and said.get("said") == "pong"
 
