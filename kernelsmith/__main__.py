@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 
 from kernelsmith.errors import KernelsmithError
@@ -16,6 +17,7 @@ def main() -> None:
     open_missing_streams()
     from kernelsmith.cli import app
 
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # a core holds the keys
     try:
         app()
     except KernelsmithError as error:
@@ -44,8 +46,10 @@ def open_missing_streams() -> None:
 
 
 def _tell(message: str, hint: str) -> None:
+    from kernelsmith.keys import redact
     from kernelsmith.text import clean
 
+    message, hint = redact(message), redact(hint)
     sys.stderr.write(f"error: {clean(message)}\n" + (f"hint: {clean(hint)}\n" if hint else ""))
 
 
@@ -55,9 +59,10 @@ def _trace(error: Exception) -> None:
     if tracebacks_wanted(sys.argv):
         import traceback
 
+        from kernelsmith.keys import redact
         from kernelsmith.text import clean
 
-        sys.stderr.write(clean("".join(traceback.format_exception(error))))
+        sys.stderr.write(clean(redact("".join(traceback.format_exception(error)))))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelsmith import files, prompts, seals, targets
+from kernelsmith import files, keys, prompts, seals, targets
 from kernelsmith.briefing import History, brief
 from kernelsmith.config import Settings, installed_versions
 from kernelsmith.errors import OperatorError, UsageError
@@ -181,7 +181,11 @@ def _proposers(models: tuple[str, ...], limits: Budget, seed: int, settings: Set
 
 
 def _render(settings: Settings) -> Callable[[Brief], Prompt]:
-    return lambda told: prompts.render(told, settings.prompts)
+    def render(told: Brief) -> Prompt:
+        prompt = prompts.render(told, settings.prompts)
+        return prompt.model_copy(update={"system": keys.redact(prompt.system), "user": keys.redact(prompt.user)})
+
+    return render
 
 
 def _tools(

@@ -21,6 +21,7 @@ from kernelsmith import briefing, budget
 from kernelsmith.errors import InfrastructureError, KernelsmithError, ProviderError, StoreError
 from kernelsmith.execute import DeviceLostError, Executor
 from kernelsmith.flights import Flights
+from kernelsmith.keys import redact
 from kernelsmith.ledger import Ledger
 from kernelsmith.model import DeviceMark, Evaluation, Job, Level, Outcome, Seed
 from kernelsmith.proposal import Brief, Candidate, Prompt, Reply, StopReason, TargetFacts
@@ -326,7 +327,8 @@ class _Loop:
             self.rotation.idle[key.proposer] = StopReason.EXHAUSTED
             self.tools.emit(ended_record(call, "nothing"))
         else:
-            message = error.message if isinstance(error, KernelsmithError) else f"{type(error).__name__}: {error}"
+            words = error.message if isinstance(error, KernelsmithError) else f"{type(error).__name__}: {error}"
+            message = redact(words)
             billed = isinstance(error, ProviderError) and error.billed
             call = self.ledger.unanswered(number, CallStatus.FAILED, message, charged=billed)
             self.tools.emit(ended_record(call, "failed"))

@@ -199,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream" if stream and script.status == 200 else "application/json")
         self.end_headers()
         if script.status != 200:
-            message = f"scripted status {script.status}"
+            message = script.text or f"scripted status {script.status}"
             self.wfile.write(json.dumps({"error": {"type": "scripted", "message": message}}).encode())
         elif script.fault is Fault.MALFORMED:
             self.wfile.write(b"data: {not json\n\n" if stream else b"{not json")

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "kernelsmith"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "templates" not in path.parts)
 
 ORDER = (
-    *("errors", "text", "files", "faults", "model", "proposal", "dialects", "plan"),
+    *("errors", "text", "keys", "files", "faults", "model", "proposal", "dialects", "plan"),
     *("resources", "config", "targets", "library", "prompts", "operators"),
     *("records", "runs", "seals", "budget", "migrations", "rows", "store"),
     *("propose", "triton_cpu", "devices", "sandbox", "execute", "evaluate", "drill"),

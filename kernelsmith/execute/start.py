@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from kernelsmith import keys
 from kernelsmith import targets as files
 from kernelsmith.errors import SandboxError
 from kernelsmith.sandbox import usage
@@ -26,7 +27,6 @@ from kernelsmith.sandbox.process import BOOT, PASSED_ON
 from kernelsmith.sandbox.protocol import Channel, ProtocolError
 from kernelsmith.sandbox.quarantine import Plan
 
-SECRET_MARKS = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS")
 START_SECONDS = 60.0
 _OURS = ("KERNELSMITH_CPU", "KERNELSMITH_CXX", "CXX")
 """Begin of the names that a judge in quarantine is given beside those of a zygote."""
@@ -70,9 +70,7 @@ def start(order: Order) -> Started:
     try:
         if order.foreign:
             return _quarantined(order, Channel(ours, max_fds=0), theirs.fileno(), log)
-        return Started(
-            _execute(_own(order, theirs.fileno()), theirs.fileno(), log, without_secrets()), Channel(ours), log
-        )
+        return Started(_execute(_own(order, theirs.fileno()), theirs.fileno(), log, _environment()), Channel(ours), log)
     finally:
         theirs.close()
 
@@ -129,9 +127,9 @@ def _bare() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith(_OURS)}
 
 
-def without_secrets() -> dict[str, str]:
+def _environment() -> dict[str, str]:
     """The judge's environment: ours without keys, and with this package importable wherever it was started from."""
-    environment = {k: v for k, v in os.environ.items() if not any(mark in k.upper() for mark in SECRET_MARKS)}
+    environment = keys.without_secrets()
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))

@@ -15,10 +15,10 @@ import subprocess
 import time
 
 from kernelsmith.errors import ProviderError
+from kernelsmith.keys import redact, said
 from kernelsmith.proposal import Prompt, Reply, Usage
 from kernelsmith.propose import Request
 from kernelsmith.propose.stream import MAX_TEXT_BYTES, Limits
-from kernelsmith.text import line
 
 _STDERR_TAIL = 4096
 _NOT_RUN = (126, 127)
@@ -57,11 +57,11 @@ class CommandProposer:
         finally:
             _end(process)
         if code:
-            said = line(err[-_STDERR_TAIL:].decode(errors="replace"), 1000) or "nothing on stderr"
-            message = f"{self.spec!r} ended with exit code {code}: {said}"
+            words = said(err[-_STDERR_TAIL:].decode(errors="replace"), 1000) or "nothing on stderr"
+            message = f"{self.spec!r} ended with exit code {code}: {words}"
             raise ProviderError(message, "run it by hand with a prompt", passing=code not in _NOT_RUN)
         usage = Usage(seconds=time.monotonic() - started)
-        return Reply(text=out.decode(errors="replace"), usage=usage, model=self.spec, complete=whole)
+        return Reply(text=redact(out.decode(errors="replace")), usage=usage, model=self.spec, complete=whole)
 
 
 def _prompt_bytes(prompt: Prompt) -> bytes:

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernelsmith.errors import ProviderError
+from kernelsmith.keys import redact, said
 from kernelsmith.proposal import Prompt, Reply, Usage
 from kernelsmith.propose import Request
 from kernelsmith.propose.pricing import Price, most_usd
 from kernelsmith.propose.stream import SAID_CHARS, Body, Limits, Received, Take, TransientError, collect
-from kernelsmith.text import line
 
 CONNECT_SECONDS = 10.0
 DEFAULT_OUTPUT_TOKENS = 16384
@@ -112,7 +112,7 @@ class RemoteProposer:
         usage = _settle(received, self.reserve(request), time.monotonic() - started)
         if self._parsed.price is not None:
             usage = usage.model_copy(update={"usd": self._parsed.price(usage)})
-        return Reply(text=received.whole_text(), usage=usage, model=self.spec, complete=received.finished)
+        return Reply(text=redact(received.whole_text()), usage=usage, model=self.spec, complete=received.finished)
 
     def _output_limit(self, request: Request) -> int:
         own = self._parsed.options.max_output_tokens
@@ -133,7 +133,7 @@ class RemoteProposer:
         except sdk.APIStatusError as error:
             raise self._refusal(error) from error
         except sdk.APIConnectionError as error:
-            cause = line(str(error.__cause__ or error), SAID_CHARS)
+            cause = said(str(error.__cause__ or error), SAID_CHARS)
             raise TransientError(f"cannot connect, or the connection broke ({cause})") from error
 
     def _persist(self, ask: Callable[[], Received], limits: Limits) -> Received:
@@ -157,8 +157,8 @@ class RemoteProposer:
 
     def _refusal(self, error: Any) -> Exception:
         """What a status other than 200 means: something to mend, or to try again."""
-        code, said, model = int(error.status_code), _said(error), self._parsed.model
-        message = f"{self._host}: status {code}: {said}"
+        code, words, model = int(error.status_code), _said(error), self._parsed.model
+        message = f"{self._host}: status {code}: {words}"
         if code in (401, 403):
             return ProviderError(message, f"the key is missing or refused: set {self._parsed.key_help}")
         if code == 404:
@@ -166,7 +166,7 @@ class RemoteProposer:
         if "insufficient_quota" in str(error.body):
             return ProviderError(message, "the account has no credit left")
         if code in (408, 409, 429) or code >= 500:
-            return TransientError(f"status {code}: {said}", _retry_after(error.response.headers))
+            return TransientError(f"status {code}: {words}", _retry_after(error.response.headers))
         return ProviderError(message, "the server refuses the request: check the model and the options of the spec")
 
 
@@ -175,7 +175,7 @@ def _said(error: Any) -> str:
     body = error.body if isinstance(error.body, dict) else {}
     inner = body.get("error")
     words = inner.get("message") if isinstance(inner, dict) else body.get("message")
-    return line(str(words or error.message), SAID_CHARS)
+    return said(str(words or error.message), SAID_CHARS)
 
 
 def _settle(received: Received, reserved: Usage, seconds: float) -> Usage:

@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, ValidationError, model_validator
 
+from kernelsmith import keys
 from kernelsmith.errors import UsageError
 from kernelsmith.propose import Proposer
 from kernelsmith.propose.pricing import GivenPrice, Price, listed_price
@@ -79,6 +80,9 @@ def make(
     error. `runs` is where `replay:` looks for a run's id, `prompts` the folder of the `--prompts` flag, and the
     environment where keys are looked up.
     """
+    if (shown := keys.redact(spec, environment)) != spec:
+        hint = "in single quotes the shell leaves $VARIABLE as it is, for the command to look up when it runs"
+        raise UsageError(f"{shown!r} holds the value of a secret, and a run keeps the names of its models", hint)
     kind, _, rest = spec.partition(":")
     if kind == "offline" and not rest:
         from kernelsmith.propose.offline import OfflineProposer
@@ -161,6 +165,7 @@ def _key(
     name = options.key_env or (None if plain else _KEYS[kind])
     if name is None:
         return _NO_KEY, "a variable to the key and name it in the spec: ?key_env=NAME"
+    keys.learn(name)
     key = environment.get(name, "").strip()
     if not key:
         raise UsageError(f"{spec!r} needs a key and {name} is not set", f"export {name}=..., or use --model offline")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kernelsmith.errors import ProviderError
-from kernelsmith.text import line
+from kernelsmith.keys import said
 
 SAID_CHARS = 300
 """Of what a server or a command said, inside a message."""
@@ -137,11 +137,11 @@ def _fold(event: dict[str, Any], take: Take, received: Received, host: str) -> N
     if error:
         detail = error if isinstance(error, dict) else {"message": str(error)}
         kind = detail.get("type") or detail.get("code") or "error"
-        raise TransientError(line(f"{kind}: {detail.get('message') or 'no message'}", SAID_CHARS))
+        raise TransientError(said(f"{kind}: {detail.get('message') or 'no message'}", SAID_CHARS))
     try:
         take(event, received)
     except (AttributeError, TypeError) as wrong:
-        shown = line(json.dumps(event)[:400], 80)
+        shown = said(json.dumps(event)[:4096], 80)
         message = f"{host}: the reply has another shape than the protocol's: {shown}"
         raise ProviderError(message, _ADDRESS, billed=True, passing=True) from wrong
 
@@ -168,7 +168,7 @@ def _chunks(body: Body, limits: Limits) -> Iterator[bytes]:
         if "Timeout" in type(error).__name__:
             raise _LimitError(f"the reply stopped and had not ended after {limits.seconds:g} s") from error
         raise TransientError(
-            f"the connection broke ({line(str(error), SAID_CHARS) or type(error).__name__})", billed=True
+            f"the connection broke ({said(str(error), SAID_CHARS) or type(error).__name__})", billed=True
         ) from error
 
 
@@ -206,7 +206,7 @@ def _object(data: bytes, host: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        shown = data[:80].decode(errors="replace")
+        shown = said(data[:4096].decode(errors="replace"), 80)
         # passing: a proxy whose server is down answers with a page of its own
         message = f"{host}: the reply is not a JSON object: {shown!r}"
         raise ProviderError(message, _ADDRESS, billed=True, passing=True)

@@ -11,7 +11,7 @@ from queue import Queue
 
 import pytest
 
-from kernelsmith import resources
+from kernelsmith import keys, resources
 from kernelsmith.devices.marks import own_folder
 from kernelsmith.errors import InfrastructureError, OperatorError, UsageError
 from kernelsmith.evaluate.admission import Tickets
@@ -44,6 +44,9 @@ def operator(tmp_path) -> OperatorRef:
 def test_describe_restart_and_secrets(operator, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-1234")
     monkeypatch.setenv("HF_TOKEN", "hf-canary-1234")
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:canary@localhost:9")
+    monkeypatch.setenv("CORPORATE", "canary")
+    keys.learn("CORPORATE")
     with LocalExecutor("cpu") as executor:
         info = executor.describe(operator)
         assert info.name == "twice"
