@@ -101,7 +101,7 @@ def test_a_source_that_no_frame_holds_is_refused_by_its_size_and_the_judge_lives
 
 def test_an_answer_that_no_frame_holds_is_told_to_who_waits(operator, tmp_path):
     large = tmp_path / "large.py"
-    large.write_text(OPERATOR + "#" * MAX_FRAME)
+    large.write_text(f"{OPERATOR}__doc__ = '#' * {MAX_FRAME}\n")
     with LocalExecutor("cpu") as executor:
         with pytest.raises(InfrastructureError, match=f"ValueError: frame of .*at most {MAX_FRAME}"):
             executor.describe(OperatorRef(path=str(large)))
