@@ -114,10 +114,11 @@ def differences(folder: Folder, last: dict[str, object], requests: int) -> Itera
         return
     answered = [call for call in calls if call.status is CallStatus.ANSWERED]
     lost = [call for call in calls if call.status is not CallStatus.ANSWERED]
-    outcomes = [trial.verdict.evaluation.outcome if trial.verdict else None for trial in trials]
+    verdicts = [trial.verdict.evaluation if trial.verdict else None for trial in trials]
+    outcomes = [verdict.outcome if verdict else None for verdict in verdicts]
     expected = [EXPECTED[(call.usage.input_tokens - 3000)] for call in answered]
     if outcomes != expected:
-        yield f"verdicts {outcomes}, not {expected}"
+        yield f"verdicts {[(v.outcome.value, v.message) if v else None for v in verdicts]}"
     if len(calls) != len(REPLIES) or len(lost) > 1 or not len(answered) <= requests <= len(calls):
         yield f"{len(answered)} answers and {len(lost)} lost calls of {requests} requests"
     for call in answered:

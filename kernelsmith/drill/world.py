@@ -146,7 +146,7 @@ class World:
         }
 
     def sibling_answers(self) -> bool:
-        """Whether the confined bystander, which holds its secret, still does as it is asked; if not, there is another."""
+        """Whether the confined bystander, which holds its secret, still does as it is asked; if not, another comes."""
         assert self._sibling is not None
         try:
             said = ask(self._sibling, _SIBLING, "ping", {})
