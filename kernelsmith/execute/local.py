@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from pathlib import Path
 
-from kernelsmith.errors import InfrastructureError, UsageError
+from kernelsmith.errors import InfrastructureError, OperatorError, UsageError
 from kernelsmith.execute import Tell, quiet
 from kernelsmith.execute.start import Order, start
 from kernelsmith.execute.wire import (
@@ -34,6 +34,8 @@ from kernelsmith.sandbox.limits import Layer
 from kernelsmith.sandbox.protocol import MAX_FRAME, ProtocolError
 
 STOP_SECONDS = 10.0
+LOAD_SECONDS = 600.0
+"""Until an operator file must be loaded and described: importing torch and building a large model take minutes."""
 
 
 class LocalExecutor:
@@ -59,7 +61,12 @@ class LocalExecutor:
         self._closed = False
 
     def describe(self, operator: OperatorRef) -> OperatorInfo:
-        reply = self._ask(lambda n: Describe(id=n, operator=operator))
+        try:
+            reply = self._ask(lambda n: Describe(id=n, operator=operator), seconds=LOAD_SECONDS)
+        except TimeoutError as error:
+            self._abandon()
+            message = f"had not been loaded after {LOAD_SECONDS:g} s"
+            raise OperatorError(message, "does it wait for something, or loop?", file=operator.path) from error
         assert isinstance(reply, Described)
         return reply.info
 
@@ -86,14 +93,24 @@ class LocalExecutor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, make: Callable[[int], JudgeRequest], tell: Tell = quiet) -> JudgeReply:
+    def _abandon(self) -> None:
+        """The judge that hangs; the next question starts another."""
+        with self._lock:
+            judge, self._judge = self._judge, None
+        if judge is not None:
+            judge.stop()
+
+    def _ask(
+        self, make: Callable[[int], JudgeRequest], tell: Tell = quiet, *, seconds: float | None = None
+    ) -> JudgeReply:
+        """Raises TimeoutError where `seconds` were given and are over."""
         with self._lock:
             if self._closed:
                 raise InfrastructureError("the executor is closed")
             if self._judge is None or not self._judge.alive:
                 self._judge = _Judge(self._order)
             future = self._judge.submit(make, tell)
-        reply = future.result()
+        reply = future.result(seconds)
         if isinstance(reply, Broken):
             raise reply.raised()
         return reply

@@ -108,6 +108,15 @@ def test_an_answer_that_no_frame_holds_is_told_to_who_waits(operator, tmp_path):
         assert executor.describe(operator).name == "twice"
 
 
+def test_an_operator_that_never_loads_is_given_up(tmp_path, monkeypatch):
+    (tmp_path / "hangs.py").write_text("import time\nwhile True:\n    time.sleep(1)\n")
+    monkeypatch.setattr("kernelsmith.execute.local.LOAD_SECONDS", 0.5)
+    with LocalExecutor("cpu") as executor:
+        with pytest.raises(OperatorError, match=r"hangs\.py.*had not been loaded after 0\.5 s"):
+            executor.describe(OperatorRef(path=str(tmp_path / "hangs.py")))
+        assert executor._judge is None
+
+
 def test_the_judge_finds_a_target_of_the_users_own(operator, tmp_path):
     text = resources.read("targets", "cpu.toml").replace('name = "cpu"', 'name = "mine"')
     (tmp_path / "mine.toml").write_text(text)
