@@ -11,10 +11,10 @@ from __future__ import annotations
 import argparse
 import json
 
-from benchmarks.sandbox import start, transfer, verdicts
+from benchmarks.sandbox import accuracy, start, transfer, verdicts
 from benchmarks.sandbox.line import table
 
-MEASURES = (start.lines, verdicts.lines, transfer.lines)
+MEASURES = (start.lines, verdicts.lines, transfer.lines, accuracy.lines)
 
 
 def main() -> None:

@@ -193,8 +193,9 @@ class Launcher:
         return Done()
 
     def _run(self) -> Done:
-        for copy in self._arranged:
-            copy.run()
+        with self._device.timed():
+            for copy in self._arranged:
+                copy.run()
         return Done()
 
     def _examine(self, request: Examine, arenas: Sequence[Arena]) -> Examined:

@@ -12,7 +12,7 @@ import math
 import secrets
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Protocol
 
@@ -122,6 +122,9 @@ class Device(Protocol):
 
     def time(self, steps: Sequence[Callable[[], object]]) -> int:
         """Nanoseconds that the steps take on the device, whose threads or queues are awake when the clock starts."""
+
+    def timed(self) -> AbstractContextManager[object]:
+        """Around work that somebody else's clock times: threads stay awake between launches."""
 
 
 class Workspace:

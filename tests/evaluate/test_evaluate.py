@@ -73,8 +73,9 @@ def operator(tmp_path_factory) -> OperatorRef:
 @pytest.fixture
 def judge(room, operator):
     def judged(source: str, **options: object) -> Evaluation:
+        screened = bool(options.pop("screened", True))
         job = Job(operator=operator, target="cpu", source=source, seed=7, **({"bench": False} | options))
-        return evaluate(job, room)
+        return evaluate(job, room, screened=screened)
 
     return judged
 
@@ -213,7 +214,8 @@ def today(x, y):
 def test_work_that_no_plan_shows_is_refused_by_the_clock(judge):
     """NumPy on the tensors' memory makes no aten call; it only takes time."""
     slow = "    for _ in range(400 if x.numel() == 100_000 else 0):\n        z.numpy().sort()\n    kernel["
-    verdict = judge(RIGHT + HOST.replace("    kernel[", slow), bench=True, bench_seconds=1.0, baselines=("eager",))
+    source, options = RIGHT + HOST.replace("    kernel[", slow), {"bench_seconds": 1.0, "baselines": ("eager",)}
+    verdict = judge(source, bench=True, screened=False, **options)
     assert verdict.outcome is Outcome.NOT_IN_PLAN, f"{verdict.outcome}: {verdict.message}"
     assert "a real call takes" in verdict.message
 
