@@ -196,6 +196,7 @@ class Launcher:
         with self._device.timed():
             for copy in self._arranged:
                 copy.run()
+            self._device.finish()  # the judge's clock must not stop while the device is at work
         return Done()
 
     def _examine(self, request: Examine, arenas: Sequence[Arena]) -> Examined:
