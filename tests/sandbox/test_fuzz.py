@@ -24,7 +24,6 @@ import kernelsmith
 from kernelsmith.model import Outcome
 from kernelsmith.plan import (
     MAX_ARGUMENTS,
-    MAX_GRID,
     MAX_STATE_BYTES,
     MAX_STEPS,
     Copy,
@@ -190,13 +189,13 @@ def test_a_choice_is_always_between_something(tunables: str) -> None:
 
 
 def test_the_longest_plan_ends_with_its_launcher(roles: Zygote) -> None:
-    """Every number is in bounds, and all of them together would take years: the judge's limit ends it."""
+    """Every number is in bounds, and all of them together would take hours: the judge's limit ends it."""
     with Candidate(roles) as candidate, Replayer(roles) as launcher:
         loaded(candidate, SCALE + "def op(x):\n    return scaled(x, torch.empty_like(x), 2.0)\n")
         packed = Packed((torch.ones(100),))
         plan, _ = candidate.called(packed)
         (step,) = plan.steps
-        longest = step.model_copy(update={"grid": (MAX_GRID, 1, 1)})
+        longest = step.model_copy(update={"grid": (1 << 20, 1, 1)})  # as far as the kernel's offsets do not wrap
         plan_id = launcher.prepared(LaunchPlan(**{**dict(plan), "steps": (longest,) * MAX_STEPS}))
         request = Replay(plan_id=plan_id, inputs=packed.regions).model_dump_json().encode()
         with pytest.raises(ChildEnded) as ended:
