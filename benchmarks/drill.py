@@ -28,7 +28,7 @@ from kernelsmith.drill.drill import FULL, MODES
 from kernelsmith.drill.perform import perform
 from kernelsmith.drill.world import World
 from kernelsmith.errors import KernelsmithError
-from kernelsmith.evaluate.room import Room
+from kernelsmith.evaluate.room.room import Room
 from kernelsmith.model import Outcome
 from kernelsmith.records import DrillFault, DrillResult
 

@@ -33,7 +33,7 @@ from tests.e2e.running import Folder, Tuning, alive, descendants, wait_until
 from tests.servers import ModelServer, Received, Script, ok
 
 ROLES = ("controller", "judge", "zygote", "child")
-JUDGE, ZYGOTE = b"kernelsmith.evaluate.judge", b"kernelsmith.sandbox.server"
+JUDGE, ZYGOTE = b"kernelsmith.evaluate.judge", b"kernelsmith.sandbox.children.server"
 EXPECTED = (Outcome.PASSED, Outcome.WRONG_VALUES)
 REPLIES = (kernels.reply(kernels.FAST), kernels.reply(kernels.WRONG))
 LATEST = 12.0

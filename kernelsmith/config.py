@@ -68,7 +68,7 @@ class Settings(Frozen):
     goal: float | None = Field(default=None, gt=0)
     width: int = Field(default=2, ge=1, le=64)
     """Trials in flight: models that are asked, and kernels that are judged or wait for it. How many are judged at once
-    is up to the machine (evaluate/admission.py)."""
+    is up to the machine (evaluate/room/admission.py)."""
     prompts: Path | None = None
     """Folder of prompt files that replace the packaged ones."""
     targets: Path | None = None

@@ -119,8 +119,8 @@ def _cpu_backend() -> Iterator[Finding]:
 
 def sandbox() -> Iterator[Finding]:
     """Which layers confine a candidate here."""
-    from kernelsmith.sandbox.advice import advise
-    from kernelsmith.sandbox.zygote import Zygote
+    from kernelsmith.sandbox.children.zygote import Zygote
+    from kernelsmith.sandbox.confine.advice import advise
 
     try:
         with Zygote(preload=(), unsafe=True) as zygote:

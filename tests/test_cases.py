@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kernelsmith.evaluate.evaluate import evaluate
-from kernelsmith.evaluate.room import Room
+from kernelsmith.evaluate.room.room import Room
 from kernelsmith.model import Job, Level, OperatorRef, Outcome
 
 CASES = Path(__file__).parent / "cases"

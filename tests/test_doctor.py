@@ -9,8 +9,8 @@ import pytest
 
 from kernelsmith import doctor, resources, targets
 from kernelsmith.records import Finding, Health
+from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Layer
-from kernelsmith.sandbox.zygote import Zygote
 from tests.sandbox.zygotes import everyones_python
 
 
@@ -68,7 +68,7 @@ def test_the_target_says_which_triton_is_supported(tmp_path: Path, monkeypatch: 
 def test_layers_of_the_sandbox_that_do_not_hold_come_with_what_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
     for without, health in (((Layer.LANDLOCK,), Health.WARN), ((Layer.LANDLOCK, Layer.NAMESPACES), Health.FAIL)):
         lacking = functools.partial(Zygote, python=everyones_python(), without=without)
-        monkeypatch.setattr("kernelsmith.sandbox.zygote.Zygote", lacking)
+        monkeypatch.setattr("kernelsmith.sandbox.children.zygote.Zygote", lacking)
         whole, *missing = doctor.sandbox()
         if health is Health.WARN and len(missing) > 1:
             pytest.skip("no namespaces here")

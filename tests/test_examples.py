@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from kernelsmith import library
-from kernelsmith.evaluate.contents import Values
-from kernelsmith.evaluate.inputs import Case, materialise
+from kernelsmith.evaluate.truth.contents import Values
+from kernelsmith.evaluate.truth.inputs import Case, materialise
 from kernelsmith.model import OperatorRef
 from kernelsmith.operators.load import LoadedOperator, load
 

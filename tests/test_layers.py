@@ -124,14 +124,18 @@ def test_help_loads_no_more_than_typer_needs(tmp_path: Path) -> None:
     probe(program, tmp_path)
 
 
-STAGES = ("read", "emit", "run", "watch")
-"""Folders of the CPU backend: each imports only those before it, and `errors` and `isa`."""
+STAGES = {
+    "triton_cpu": ("errors isa", "read", "emit", "run", "watch"),
+    "sandbox": ("limits usage roles", "confine", "wire", "children", "record", "replay"),
+    "evaluate": ("machine", "truth", "sessions", "check", "clock", "room"),
+}
+"""Folders of a unit, after the modules that all of them may use: each imports only what stands before it."""
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_the_cpu_backends_stages_import_earlier_ones_only(stage: str) -> None:
-    allowed = {*STAGES[: STAGES.index(stage) + 1], "errors", "isa"}
-    for path in sorted((PACKAGE / "triton_cpu" / stage).glob("*.py")):
+@pytest.mark.parametrize(("unit", "stage"), [(unit, stage) for unit, all_ in STAGES.items() for stage in all_[1:]])
+def test_stages_import_earlier_ones_only(unit: str, stage: str) -> None:
+    allowed = " ".join(STAGES[unit][: STAGES[unit].index(stage) + 1]).split()
+    for path in sorted((PACKAGE / unit / stage).glob("*.py")):
         for dotted in imported(parsed(path)):
-            if dotted.startswith("kernelsmith.triton_cpu."):
+            if dotted.startswith(f"kernelsmith.{unit}."):
                 assert dotted.split(".")[2] in allowed, f"{path.name} imports {dotted}"

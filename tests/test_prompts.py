@@ -8,7 +8,7 @@ import pytest
 
 from kernelsmith import prompts, resources, targets
 from kernelsmith.errors import UsageError
-from kernelsmith.evaluate.rules import ALLOWED_IMPORTS
+from kernelsmith.evaluate.check.rules import ALLOWED_IMPORTS
 from kernelsmith.model import (
     ArgumentInfo,
     ConfigChoice,

@@ -16,8 +16,8 @@ from contextlib import closing, contextmanager
 import torch
 
 from benchmarks.sandbox.line import Line
-from kernelsmith.evaluate.baseline import ENVIRONMENT
-from kernelsmith.evaluate.session import LauncherSession
+from kernelsmith.evaluate.clock.baseline import ENVIRONMENT
+from kernelsmith.evaluate.sessions.session import LauncherSession
 from kernelsmith.plan import (
     InputBuffer,
     Kernel,
@@ -28,12 +28,12 @@ from kernelsmith.plan import (
     ScratchBuffer,
     View,
 )
-from kernelsmith.sandbox.arguments import Region
+from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.memory import ArenaPool
-from kernelsmith.sandbox.messages import Sample
 from kernelsmith.sandbox.roles import PRELOAD, WARM
-from kernelsmith.sandbox.zygote import Zygote
+from kernelsmith.sandbox.wire.arguments import Region
+from kernelsmith.sandbox.wire.memory import ArenaPool
+from kernelsmith.sandbox.wire.messages import Sample
 from kernelsmith.triton_cpu.run.cores import usable_cores
 
 BLOCK = 1024

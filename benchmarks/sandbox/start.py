@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.sandbox.line import Line
+from kernelsmith.sandbox.children.zygote import Child, Zygote
 from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.roles import PRELOAD, WARM
-from kernelsmith.sandbox.zygote import Child, Zygote
 
 ROLES = Path(__file__).parent / "roles"
 ROLE = "measured_role"

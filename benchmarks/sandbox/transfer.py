@@ -8,11 +8,11 @@ import time
 import torch
 
 from benchmarks.sandbox.line import Line
-from kernelsmith.evaluate import transport
-from kernelsmith.evaluate.inputs import CallInputs, Case, TensorValue
+from kernelsmith.evaluate.sessions import transport
+from kernelsmith.evaluate.truth.inputs import CallInputs, Case, TensorValue
 from kernelsmith.plan import View
-from kernelsmith.sandbox.memory import ArenaPool
-from kernelsmith.sandbox.messages import OutputTensor
+from kernelsmith.sandbox.wire.memory import ArenaPool
+from kernelsmith.sandbox.wire.messages import OutputTensor
 
 NBYTES = 64 << 20
 

@@ -14,10 +14,10 @@ import triton.language as tl
 from benchmarks.triton_cpu.checked_plans import Recorder, prepared
 from benchmarks.triton_cpu.row_kernels import layer_norm, softmax
 from kernelsmith.devices.cpu import CpuDevice
-from kernelsmith.evaluate import schedule
+from kernelsmith.evaluate.clock import schedule
 from kernelsmith.faults import Schedule
 from kernelsmith.plan import Launch, PointerArgument
-from kernelsmith.sandbox.examine import segment
+from kernelsmith.sandbox.replay.examine import segment
 from kernelsmith.triton_cpu.watch.monitor import Memory
 
 GOAL = 2.5

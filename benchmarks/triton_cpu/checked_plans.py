@@ -17,11 +17,11 @@ from benchmarks.triton_cpu.checked_cases import Entry
 from kernelsmith.devices.cpu import CpuDevice
 from kernelsmith.faults import Fault, Schedule
 from kernelsmith.plan import LaunchPlan
-from kernelsmith.sandbox.aten_table import AtenRecorder
-from kernelsmith.sandbox.examine import Examination
-from kernelsmith.sandbox.launch_hook import LaunchHook
-from kernelsmith.sandbox.recording import Recording
-from kernelsmith.sandbox.replay import BoundKernel, Workspace
+from kernelsmith.sandbox.record.aten_table import AtenRecorder
+from kernelsmith.sandbox.record.launch_hook import LaunchHook
+from kernelsmith.sandbox.record.recording import Recording
+from kernelsmith.sandbox.replay.examine import Examination
+from kernelsmith.sandbox.replay.replay import BoundKernel, Workspace
 
 SEED = 1
 

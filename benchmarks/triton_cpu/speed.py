@@ -89,7 +89,7 @@ def measure(case: Case, seconds: float) -> Row:
     """Time one case for about this long."""
     import torch
 
-    from kernelsmith.evaluate import schedule
+    from kernelsmith.evaluate.clock import schedule
 
     torch.manual_seed(SEED)
     work = case.prepare()
@@ -162,7 +162,7 @@ def show(rows: Sequence[Row]) -> None:
 def _with_warm_memory() -> None:
     """Start again with an allocator that keeps what is freed: with glibc's defaults every large output of an eager
     operator is mapped anew, and the page faults would be counted against PyTorch."""
-    from kernelsmith.evaluate.baseline import ENVIRONMENT
+    from kernelsmith.evaluate.clock.baseline import ENVIRONMENT
 
     if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
         command = [sys.executable, "-m", "benchmarks.triton_cpu", "speed", *sys.argv[2:]]

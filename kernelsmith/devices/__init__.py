@@ -1,13 +1,13 @@
 """Devices: what a launcher and a recorder do differently on each, one small module per kind.
 
-A target's file names the module, whose `open_device()` gives an object with the methods of
-`kernelsmith.sandbox.replay.Device`. It runs in confined processes only; the zygote imports the module and must find
-that importing it touches no device.
+A target's file names the module, whose `open_device()` gives an object with the methods of `Device` in
+sandbox/replay/replay.py. It runs in confined processes only; the zygote imports the module and must find that importing
+it touches no device.
 
-How tensors reach a device. Inputs and outputs always cross in host memory (`sandbox/memory.py`), on every device; the
-launcher copies them to the device before the clock starts and back after it has stopped, so a copy is never timed and
-no memory of the device is shared between processes. What was decided against, and why: CUDA's legacy IPC handles do not
-cross pid namespaces (openucx/ucx issue 11513), and every candidate has its own; memory that is exported as a file
+How tensors reach a device. Inputs and outputs always cross in host memory (sandbox/wire/memory.py), on every device;
+the launcher copies them to the device before the clock starts and back after it has stopped, so a copy is never timed
+and no memory of the device is shared between processes. What was decided against, and why: CUDA's legacy IPC handles do
+not cross pid namespaces (openucx/ucx issue 11513), and every candidate has its own; memory that is exported as a file
 descriptor (`cuMemExportToShareableHandle`) would, but is CUDA's alone, and a judge that maps what a candidate writes
 would need a context of its own on a device that candidates can hang. Truth and comparison stay on the host for the same
 reason. The price is one copy each way, 32 GB/s per direction over PCIe 4.0 x16 (PCI-SIG's rate, 16 GT/s a lane): 2 ms

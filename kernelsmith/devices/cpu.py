@@ -1,7 +1,7 @@
 """The CPU as a device: how its kernels are compiled and bound, and how work on it is timed.
 
 Invariant: launches end before they return, so the clock of this process is the device's clock. The launcher uses it
-through `kernelsmith.sandbox.replay.Device`; kernels are read as TTIR text and never pass through MLIR.
+through `kernelsmith.sandbox.replay.replay.Device`; kernels are read as TTIR text and never pass through MLIR.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernelsmith.drill.world import World
 from kernelsmith.records import DrillBreach, DrillFault
-from kernelsmith.sandbox.zygote import Zygote
+from kernelsmith.sandbox.children.zygote import Zygote
 
 _PLACES = (
     *map(Path, ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run", "/etc", "/usr/lib", "/", ".")),

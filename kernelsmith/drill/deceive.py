@@ -18,7 +18,7 @@ from kernelsmith.drill.catalog import Cheat
 from kernelsmith.drill.world import World
 from kernelsmith.errors import KernelsmithError
 from kernelsmith.evaluate.evaluate import evaluate
-from kernelsmith.evaluate.room import Room
+from kernelsmith.evaluate.room.room import Room
 from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome
 from kernelsmith.records import DrillBreach, DrillFault, DrillResult
 

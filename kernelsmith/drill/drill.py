@@ -16,8 +16,8 @@ from kernelsmith.drill.role import ROLE
 from kernelsmith.drill.world import World
 from kernelsmith.errors import SandboxError
 from kernelsmith.records import DrillReport, DrillResult
+from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Layer
-from kernelsmith.sandbox.zygote import Zygote
 
 FULL = "full"
 MODES: Mapping[str, tuple[Layer, ...]] = MappingProxyType(
@@ -47,7 +47,7 @@ def play_acts(mode: str, *, python: str = sys.executable, wanted: Chosen = every
 def play_cheats(mode: str, *, wanted: Chosen = everything) -> Iterator[DrillResult]:
     """Every cheat in a room of its own. Raises KernelsmithError where nothing can be judged here."""
     from kernelsmith.drill.deceive import TARGET, Court, deceive
-    from kernelsmith.evaluate.room import Room
+    from kernelsmith.evaluate.room.room import Room
 
     with World() as world:
         room = Room(TARGET, without=MODES[mode])

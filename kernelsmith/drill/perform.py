@@ -19,11 +19,11 @@ from kernelsmith.drill.role import ROLE
 from kernelsmith.drill.world import World
 from kernelsmith.records import DrillBreach, DrillFault, DrillResult
 from kernelsmith.sandbox import usage
+from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Limits
-from kernelsmith.sandbox.memory import Arena
-from kernelsmith.sandbox.protocol import ProtocolError
-from kernelsmith.sandbox.reading import candidate_reply, launcher_reply
-from kernelsmith.sandbox.zygote import ChildEnded, Zygote
+from kernelsmith.sandbox.wire.memory import Arena
+from kernelsmith.sandbox.wire.protocol import ProtocolError
+from kernelsmith.sandbox.wire.reading import candidate_reply, launcher_reply
 
 _MEMORY = 160 << 20
 _PATIENCE = 20.0

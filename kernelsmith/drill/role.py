@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from kernelsmith.sandbox.protocol import Channel, PeerGoneError
+from kernelsmith.sandbox.wire.protocol import Channel, PeerGoneError
 
 ROLE = __name__
 

@@ -23,9 +23,9 @@ from typing import Any, Self
 from kernelsmith.drill.role import ROLE
 from kernelsmith.records import DrillBreach, DrillFault
 from kernelsmith.sandbox import usage
+from kernelsmith.sandbox.children.zygote import Child, ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.protocol import ProtocolError
-from kernelsmith.sandbox.zygote import Child, ChildEnded, Zygote
+from kernelsmith.sandbox.wire.protocol import ProtocolError
 
 TOKEN_PREFIX = "kernelsmith-canary-"
 """Of every planted secret: a program may look for it, and finds itself out by what follows."""

@@ -14,26 +14,27 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from kernelsmith.evaluate import allowance, noise, transport
-from kernelsmith.evaluate.admission import Place
-from kernelsmith.evaluate.bench import POOL, Bench
-from kernelsmith.evaluate.check import Checker, Proven
-from kernelsmith.evaluate.configs import Dispatch, Vector, choose
-from kernelsmith.evaluate.examine import Examiner, examined
-from kernelsmith.evaluate.explore import cases, sequence, workload_cases
-from kernelsmith.evaluate.gate import Turns
-from kernelsmith.evaluate.inputs import Case
-from kernelsmith.evaluate.outer import OuterClock
-from kernelsmith.evaluate.room import MODEL_SEED, Room
-from kernelsmith.evaluate.screen import screen
-from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
-from kernelsmith.evaluate.stuck import DoubtError
+from kernelsmith.evaluate.check.check import Checker, Proven
+from kernelsmith.evaluate.check.examine import Examiner, examined
+from kernelsmith.evaluate.check.screen import screen
+from kernelsmith.evaluate.clock import noise
+from kernelsmith.evaluate.clock.bench import POOL, Bench
+from kernelsmith.evaluate.clock.configs import Dispatch, Vector, choose
+from kernelsmith.evaluate.clock.gate import Turns
+from kernelsmith.evaluate.clock.outer import OuterClock
+from kernelsmith.evaluate.room.admission import Place
+from kernelsmith.evaluate.room.room import MODEL_SEED, Room
+from kernelsmith.evaluate.sessions import allowance, transport
+from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession, LauncherSession
+from kernelsmith.evaluate.sessions.stuck import DoubtError
+from kernelsmith.evaluate.truth.explore import cases, sequence, workload_cases
+from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import Evaluation, Job, Level, Outcome, Region, RegionStatus, Stage, StageSeconds, Timing
 from kernelsmith.operators.load import LoadedOperator
-from kernelsmith.sandbox.arguments import Arguments
 from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.messages import Load, Tunable
+from kernelsmith.sandbox.wire.arguments import Arguments
+from kernelsmith.sandbox.wire.messages import Load, Tunable
 
 CASES_ELSEWHERE = 8
 

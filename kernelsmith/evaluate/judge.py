@@ -33,7 +33,7 @@ from kernelsmith.execute.wire import (
     Waiting,
     broken,
 )
-from kernelsmith.sandbox.protocol import Channel, ProtocolError
+from kernelsmith.sandbox.wire.protocol import Channel, ProtocolError
 
 
 class Judge:

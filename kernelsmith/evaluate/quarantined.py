@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 
 from kernelsmith.errors import KernelsmithError
-from kernelsmith.sandbox import quarantine
-from kernelsmith.sandbox.confine import HOMES
-from kernelsmith.sandbox.protocol import Channel
+from kernelsmith.sandbox.confine import quarantine
+from kernelsmith.sandbox.confine.confine import HOMES
+from kernelsmith.sandbox.wire.protocol import Channel
 
 
 def main(fd: int) -> None:

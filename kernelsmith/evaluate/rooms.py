@@ -19,9 +19,9 @@ from pathlib import Path
 from kernelsmith.devices import cards, marks
 from kernelsmith.devices.cards import Card
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.evaluate.gate import DeviceGate
-from kernelsmith.evaluate.room import Room
-from kernelsmith.evaluate.stuck import StuckError
+from kernelsmith.evaluate.clock.gate import DeviceGate
+from kernelsmith.evaluate.room.room import Room
+from kernelsmith.evaluate.sessions.stuck import StuckError
 from kernelsmith.execute import DeviceLostError, Tell, quiet
 from kernelsmith.model import DeviceMark, Evaluation, Job, Outcome, Stage, digest
 from kernelsmith.targets import resolve

@@ -31,7 +31,7 @@ from kernelsmith.execute.wire import (
 )
 from kernelsmith.model import Evaluation, Job, OperatorInfo, OperatorRef, Seed
 from kernelsmith.sandbox.limits import Layer
-from kernelsmith.sandbox.protocol import MAX_FRAME, ProtocolError
+from kernelsmith.sandbox.wire.protocol import MAX_FRAME, ProtocolError
 
 STOP_SECONDS = 10.0
 LOAD_SECONDS = 600.0

@@ -22,10 +22,10 @@ from kernelsmith import keys
 from kernelsmith import targets as files
 from kernelsmith.errors import SandboxError
 from kernelsmith.sandbox import usage
+from kernelsmith.sandbox.children.process import BOOT, PASSED_ON
+from kernelsmith.sandbox.confine.quarantine import Plan
 from kernelsmith.sandbox.limits import Layer
-from kernelsmith.sandbox.process import BOOT, PASSED_ON
-from kernelsmith.sandbox.protocol import Channel, ProtocolError
-from kernelsmith.sandbox.quarantine import Plan
+from kernelsmith.sandbox.wire.protocol import Channel, ProtocolError
 
 START_SECONDS = 60.0
 _OURS = ("KERNELSMITH_CPU", "KERNELSMITH_CXX", "CXX")

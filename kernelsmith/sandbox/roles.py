@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-CANDIDATE = "kernelsmith.sandbox.recorder"
-LAUNCHER = "kernelsmith.sandbox.launcher"
-BUILDER = "kernelsmith.sandbox.builder"
-PROBE = "kernelsmith.sandbox.probe"
+CANDIDATE = "kernelsmith.sandbox.record.recorder"
+LAUNCHER = "kernelsmith.sandbox.replay.launcher"
+BUILDER = "kernelsmith.sandbox.replay.builder"
+PROBE = "kernelsmith.sandbox.replay.probe"
 PRELOAD = ("torch", "triton", CANDIDATE, LAUNCHER, BUILDER, "kernelsmith.devices.cpu")
 """What a zygote imports, so that no child has to."""
 WARM = "kernelsmith.sandbox.warm.compile_something"

@@ -9,10 +9,10 @@ import torch
 
 from kernelsmith.devices import gpu
 from kernelsmith.plan import Kernel
+from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.probe import copy_rate
+from kernelsmith.sandbox.replay.probe import copy_rate
 from kernelsmith.sandbox.roles import PROBE, WARM
-from kernelsmith.sandbox.zygote import ChildEnded, Zygote
 from tests.sandbox.test_launcher import ADD, KERNEL
 
 HOPPER, ELF = ("cuda", 90, 32), b"\x7fELF"

@@ -13,8 +13,8 @@ from kernelsmith.drill.perform import perform
 from kernelsmith.drill.role import ROLE
 from kernelsmith.drill.world import World
 from kernelsmith.records import DrillFault
+from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Ending, Layer
-from kernelsmith.sandbox.zygote import Zygote
 from tests.sandbox.zygotes import everyones_python, light_zygote
 
 ACTS = {act.name: act for act in catalog.acts()}

@@ -12,7 +12,7 @@ import pytest
 from kernelsmith.drill import catalog, deceive
 from kernelsmith.drill.deceive import TARGET, Court
 from kernelsmith.drill.world import World
-from kernelsmith.evaluate.room import Room
+from kernelsmith.evaluate.room.room import Room
 from kernelsmith.records import DrillFault
 
 CHOSEN = (

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.evaluate import admission
-from kernelsmith.evaluate.admission import Admission, Place
 from kernelsmith.evaluate.machine import total_bytes
+from kernelsmith.evaluate.room import admission
+from kernelsmith.evaluate.room.admission import Admission, Place
 
 GIB = 1 << 30
 SPARE = int(admission.SPARE_SHARE * total_bytes())
@@ -170,7 +170,7 @@ def test_places_end_with_an_evaluation_that_fails(machine):
 OTHER_JUDGE = """
 import sys, time
 from pathlib import Path
-from kernelsmith.evaluate.admission import Admission
+from kernelsmith.evaluate.room.admission import Admission
 with Admission(Path(sys.argv[1]), 1).admitted("op", 3 << 30, print):
     print("inside", flush=True)
     time.sleep(60)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kernelsmith.evaluate import allowance, machine
-from kernelsmith.evaluate.allowance import Sizes
-from kernelsmith.evaluate.inputs import GUARD_BYTES
+from kernelsmith.evaluate import machine
+from kernelsmith.evaluate.sessions import allowance
+from kernelsmith.evaluate.sessions.allowance import Sizes
+from kernelsmith.evaluate.truth.inputs import GUARD_BYTES
 from kernelsmith.model import OperatorRef
 from kernelsmith.operators.load import load
 

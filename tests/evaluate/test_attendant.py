@@ -13,10 +13,10 @@ from kernelsmith.devices import health
 from kernelsmith.devices.cards import Card
 from kernelsmith.devices.health import NvidiaSmi, Use, health_of
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.evaluate import attendant
-from kernelsmith.evaluate.attendant import Attendant
+from kernelsmith.evaluate.room import attendant
+from kernelsmith.evaluate.room.attendant import Attendant
+from kernelsmith.sandbox.children.zygote import ChildEnded
 from kernelsmith.sandbox.limits import Ending
-from kernelsmith.sandbox.zygote import ChildEnded
 from tests.sandbox.zygotes import SMALL, ask, light_zygote
 
 CARD = Card("cuda:3", 3, "/dev/nvidia3")

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from kernelsmith.devices import BYTES_VARIABLE, MODULE_VARIABLE, open_device
-from kernelsmith.evaluate.baseline import Baselines
-from kernelsmith.evaluate.questions import Build, Built, Clock, Clocked, Open
+from kernelsmith.evaluate.clock.baseline import Baselines
+from kernelsmith.evaluate.truth.questions import Build, Built, Clock, Clocked, Open
 from kernelsmith.model import OperatorRef
-from kernelsmith.sandbox.probe import copy_rate
+from kernelsmith.sandbox.replay.probe import copy_rate
 from tests.devices import stand_in
 from tests.evaluate.test_evaluate import OPERATOR
 

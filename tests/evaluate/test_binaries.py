@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kernelsmith.evaluate.binaries import Binaries
-from kernelsmith.evaluate.building import BuilderSession
-from kernelsmith.evaluate.session import CandidateFailure, CandidateSession
+from kernelsmith.evaluate.sessions.binaries import Binaries
+from kernelsmith.evaluate.sessions.building import BuilderSession
+from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession
 from kernelsmith.model import Outcome
 from kernelsmith.plan import MAX_KERNELS
-from kernelsmith.sandbox.builds import Source
+from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.memory import ArenaPool
-from kernelsmith.sandbox.messages import Load
-from kernelsmith.sandbox.zygote import Zygote
+from kernelsmith.sandbox.wire.builds import Source
+from kernelsmith.sandbox.wire.memory import ArenaPool
+from kernelsmith.sandbox.wire.messages import Load
 from tests.sandbox.players import roles_zygote
 
 TTIR = """module {

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kernelsmith.evaluate import configs
-from kernelsmith.evaluate.session import CandidateFailure
+from kernelsmith.evaluate.clock import configs
+from kernelsmith.evaluate.sessions.session import CandidateFailure
 from kernelsmith.model import Outcome, Stage
-from kernelsmith.sandbox.messages import Choice
+from kernelsmith.sandbox.wire.messages import Choice
 
 GATE: Any = SimpleNamespace(shared=nullcontext, exclusive=nullcontext)
 VECTORS = [(Choice(kernel="k", config=n),) for n in range(3)]

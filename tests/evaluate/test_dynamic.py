@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernelsmith.errors import OperatorError
-from kernelsmith.evaluate.dynamic import refuse_dynamic
+from kernelsmith.evaluate.truth.dynamic import refuse_dynamic
 from tests.operators.files import made
 
 ONE = "\n@operator(x=tensor(N), workloads=[workload(N=64)])\ndef op(x):\n    return {}\n"

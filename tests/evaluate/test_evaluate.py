@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernelsmith.evaluate.evaluate import evaluate
-from kernelsmith.evaluate.room import Room
+from kernelsmith.evaluate.room.room import Room
 from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome, Stage, Verdict
 
 OPERATOR = '''

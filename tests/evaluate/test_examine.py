@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from kernelsmith.evaluate.contents import Values
-from kernelsmith.evaluate.examine import OUTCOMES, Examiner, examined, key
-from kernelsmith.evaluate.inputs import CallInputs, Case
-from kernelsmith.evaluate.oracle import Truth
-from kernelsmith.evaluate.session import CandidateFailure
-from kernelsmith.evaluate.transport import Desk
-from kernelsmith.evaluate.truths import Known
+from kernelsmith.evaluate.check.examine import OUTCOMES, Examiner, examined, key
+from kernelsmith.evaluate.sessions.session import CandidateFailure
+from kernelsmith.evaluate.sessions.transport import Desk
+from kernelsmith.evaluate.truth.contents import Values
+from kernelsmith.evaluate.truth.inputs import CallInputs, Case
+from kernelsmith.evaluate.truth.oracle import Truth
+from kernelsmith.evaluate.truth.truths import Known
 from kernelsmith.faults import Fault, FaultKind, Schedule
 from kernelsmith.model import Evaluation, Level, Outcome, Stage, Workload
 from kernelsmith.plan import LaunchPlan, ScratchBuffer
-from kernelsmith.sandbox.memory import ArenaPool
-from kernelsmith.sandbox.messages import HOST, Examine, Examined
+from kernelsmith.sandbox.wire.memory import ArenaPool
+from kernelsmith.sandbox.wire.messages import HOST, Examine, Examined
 
 SOURCE = "import torch\nvalue = tl.load(x + at)\n"
 FAULT = Fault(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.evaluate.contents import Values
-from kernelsmith.evaluate.explore import ELEMENTS, LIMITS, cases, nearest, sequence, workload_cases
-from kernelsmith.evaluate.inputs import materialise
+from kernelsmith.evaluate.truth.contents import Values
+from kernelsmith.evaluate.truth.explore import ELEMENTS, LIMITS, cases, nearest, sequence, workload_cases
+from kernelsmith.evaluate.truth.inputs import materialise
 from kernelsmith.model import Level
 from tests.operators.files import made
 

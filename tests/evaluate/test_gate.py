@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernelsmith.evaluate import check
-from kernelsmith.evaluate.gate import DeviceGate, Turns
-from kernelsmith.evaluate.session import CandidateFailure
+from kernelsmith.evaluate.check import check
+from kernelsmith.evaluate.clock.gate import DeviceGate, Turns
+from kernelsmith.evaluate.sessions.session import CandidateFailure
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_a_measurement_in_another_process_is_not_starved(lock_home):
     program = (
         "import os, sys\n"
         "os.environ['XDG_RUNTIME_DIR'] = sys.argv[1]\n"
-        "from kernelsmith.evaluate.gate import DeviceGate\n"
+        "from kernelsmith.evaluate.clock.gate import DeviceGate\n"
         "print('asking', flush=True)\n"
         "with DeviceGate('cpu').exclusive():\n"
         "    print('alone', flush=True)\n"

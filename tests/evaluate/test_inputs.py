@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelsmith.evaluate.compare import reached
-from kernelsmith.evaluate.contents import TensorRequest, Values, fill
-from kernelsmith.evaluate.inputs import CANARY, GUARD_BYTES, Case, lay_out, materialise, strides_of
+from kernelsmith.evaluate.truth.compare import reached
+from kernelsmith.evaluate.truth.contents import TensorRequest, Values, fill
+from kernelsmith.evaluate.truth.inputs import CANARY, GUARD_BYTES, Case, lay_out, materialise, strides_of
 from kernelsmith.operators.declare import Layout, Word
 from tests.operators.files import made
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from kernelsmith.evaluate.check.screen import screen
+from kernelsmith.evaluate.clock.lift import lift
+from kernelsmith.evaluate.clock.lift_helpers import NotLiftableError
+from kernelsmith.evaluate.clock.lift_source import Placeholder, Variant, rewrite
 from kernelsmith.evaluate.evaluate import evaluate
-from kernelsmith.evaluate.lift import lift
-from kernelsmith.evaluate.lift_helpers import NotLiftableError
-from kernelsmith.evaluate.lift_source import Placeholder, Variant, rewrite
-from kernelsmith.evaluate.room import MODEL_SEED, Room
-from kernelsmith.evaluate.screen import screen
+from kernelsmith.evaluate.room.room import MODEL_SEED, Room
 from kernelsmith.model import Job, OperatorRef, Outcome
 from kernelsmith.operators.load import LoadedOperator, load
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from kernelsmith.evaluate.noise import busy_share, note
+from kernelsmith.evaluate.clock.noise import busy_share, note
 
 
 def test_a_busy_program_is_noticed():

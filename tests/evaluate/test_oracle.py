@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from kernelsmith.errors import OperatorError
-from kernelsmith.evaluate.compare import Finding, compare, held_otherwise, untouched
-from kernelsmith.evaluate.explore import cases, workload_cases
-from kernelsmith.evaluate.inputs import CallInputs, Case, materialise
-from kernelsmith.evaluate.oracle import truth
-from kernelsmith.evaluate.trivial import refuse_trivial
+from kernelsmith.evaluate.truth.compare import Finding, compare, held_otherwise, untouched
+from kernelsmith.evaluate.truth.explore import cases, workload_cases
+from kernelsmith.evaluate.truth.inputs import CallInputs, Case, materialise
+from kernelsmith.evaluate.truth.oracle import truth
+from kernelsmith.evaluate.truth.trivial import refuse_trivial
 from kernelsmith.model import Level, Outcome
 from kernelsmith.operators.load import LoadedOperator
 from tests.evaluate import stand_ins as k

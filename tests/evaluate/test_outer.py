@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.evaluate import noise, outer
-from kernelsmith.evaluate.baseline import ENVIRONMENT
-from kernelsmith.evaluate.bench import Bench
-from kernelsmith.evaluate.check import Checker, Proven
-from kernelsmith.evaluate.explore import workload_cases
-from kernelsmith.evaluate.outer import OuterClock
-from kernelsmith.evaluate.session import CandidateFailure, CandidateSession, LauncherSession
-from kernelsmith.evaluate.truths import Truths
+from kernelsmith.evaluate.check.check import Checker, Proven
+from kernelsmith.evaluate.clock import noise, outer
+from kernelsmith.evaluate.clock.baseline import ENVIRONMENT
+from kernelsmith.evaluate.clock.bench import Bench
+from kernelsmith.evaluate.clock.outer import OuterClock
+from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession, LauncherSession
+from kernelsmith.evaluate.truth.explore import workload_cases
+from kernelsmith.evaluate.truth.truths import Truths
 from kernelsmith.model import OperatorRef, Outcome
 from kernelsmith.operators.load import LoadedOperator, load
 from kernelsmith.sandbox import roles
+from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.memory import ArenaPool
-from kernelsmith.sandbox.messages import Load
-from kernelsmith.sandbox.zygote import Zygote
+from kernelsmith.sandbox.wire.memory import ArenaPool
+from kernelsmith.sandbox.wire.messages import Load
 from tests.sandbox.zygotes import ROLES
 
 OPERATOR = '''

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from kernelsmith.errors import OperatorError
-from kernelsmith.evaluate.inputs import CallInputs, Case, altered, materialise
-from kernelsmith.evaluate.properties import violated
+from kernelsmith.evaluate.check.properties import violated
+from kernelsmith.evaluate.truth.inputs import CallInputs, Case, altered, materialise
 from kernelsmith.model import Outcome
 from kernelsmith.operators.loaded import LoadedOperator
 from tests.operators.files import made

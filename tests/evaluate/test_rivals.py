@@ -8,8 +8,8 @@ import signal
 import pytest
 
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.evaluate import rivals as module
-from kernelsmith.evaluate.rivals import Rivals
+from kernelsmith.evaluate.clock import rivals as module
+from kernelsmith.evaluate.clock.rivals import Rivals
 from kernelsmith.model import OperatorRef
 
 OPERATOR = """

@@ -15,17 +15,17 @@ from kernelsmith.devices import marks
 from kernelsmith.devices.cards import Card
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate import evaluate as evaluating
-from kernelsmith.evaluate import room as opening
 from kernelsmith.evaluate import rooms as moving
-from kernelsmith.evaluate.attendant import Trouble
+from kernelsmith.evaluate.room import room as opening
+from kernelsmith.evaluate.room.attendant import Trouble
 from kernelsmith.evaluate.rooms import Rooms
-from kernelsmith.evaluate.stuck import StuckError
+from kernelsmith.evaluate.sessions.stuck import StuckError
 from kernelsmith.execute import DeviceLostError
 from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome, Stage, digest
-from kernelsmith.sandbox import zygote
+from kernelsmith.sandbox.children import zygote
+from kernelsmith.sandbox.children.zygote import Child, Zygote
 from kernelsmith.sandbox.limits import Ending, Exit
 from kernelsmith.sandbox.roles import CANDIDATE
-from kernelsmith.sandbox.zygote import Child, Zygote
 from tests.evaluate.test_evaluate import HOST, OPERATOR, RIGHT, host
 from tests.sandbox.withheld import Withheld
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kernelsmith.evaluate import schedule
+from kernelsmith.evaluate.clock import schedule
 from kernelsmith.model import Verdict
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.evaluate.screen import screen
+from kernelsmith.evaluate.check.screen import screen
 from kernelsmith.model import Outcome
 
 HONEST = """

@@ -9,13 +9,13 @@ from contextlib import closing
 import pytest
 
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.evaluate.session import CandidateFailure, CandidateSession
+from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession
 from kernelsmith.model import Outcome
+from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.memory import ArenaPool
-from kernelsmith.sandbox.messages import Load
 from kernelsmith.sandbox.usage import descendants
-from kernelsmith.sandbox.zygote import Zygote
+from kernelsmith.sandbox.wire.memory import ArenaPool
+from kernelsmith.sandbox.wire.messages import Load
 
 NBYTES = 1 << 16
 ENDLESS = Load(source="import time\ntime.sleep(600)\n", entry="op")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kernelsmith.errors import OperatorError
-from kernelsmith.evaluate import truths as module
-from kernelsmith.evaluate.explore import workload_cases
-from kernelsmith.evaluate.truths import Truths
+from kernelsmith.evaluate.truth import truths as module
+from kernelsmith.evaluate.truth.explore import workload_cases
+from kernelsmith.evaluate.truth.truths import Truths
 from tests.operators.files import made
 
 DOUBLE = "\n@operator(x=tensor(N), workloads=[workload(N=64)])\ndef double(x):\n    return x * 2\n"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from kernelsmith.evaluate.check.unwatched import movable
 from kernelsmith.evaluate.evaluate import evaluate
-from kernelsmith.evaluate.room import Room
-from kernelsmith.evaluate.session import ChildSession, LauncherSession
-from kernelsmith.evaluate.unwatched import movable
+from kernelsmith.evaluate.room.room import Room
+from kernelsmith.evaluate.sessions.session import ChildSession, LauncherSession
 from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome
 from kernelsmith.plan import (
     ConstantBuffer,
@@ -29,7 +29,7 @@ from kernelsmith.plan import (
     ScratchBuffer,
     View,
 )
-from kernelsmith.sandbox.messages import Broken
+from kernelsmith.sandbox.wire.messages import Broken
 
 OPERATORS = '''
 """A scaled sum of two vectors, and the same in place."""

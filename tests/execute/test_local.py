@@ -14,11 +14,11 @@ import pytest
 from kernelsmith import keys, resources
 from kernelsmith.devices.marks import own_folder
 from kernelsmith.errors import InfrastructureError, OperatorError, UsageError
-from kernelsmith.evaluate.admission import Tickets
+from kernelsmith.evaluate.room.admission import Tickets
 from kernelsmith.execute.local import LocalExecutor
 from kernelsmith.execute.wire import Describe
 from kernelsmith.model import Job, OperatorRef, Outcome
-from kernelsmith.sandbox.protocol import MAX_FRAME
+from kernelsmith.sandbox.wire.protocol import MAX_FRAME
 
 OPERATOR = """
 import os

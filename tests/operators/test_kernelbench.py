@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from kernelsmith.errors import OperatorError
-from kernelsmith.evaluate.explore import cases
-from kernelsmith.evaluate.inputs import materialise
+from kernelsmith.evaluate.truth.explore import cases
+from kernelsmith.evaluate.truth.inputs import materialise
 from kernelsmith.model import Level
 from tests.operators.files import problem
 

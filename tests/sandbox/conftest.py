@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernelsmith.sandbox.zygote import Zygote
+from kernelsmith.sandbox.children.zygote import Zygote
 from tests.sandbox.players import Candidate, Replayer, roles_zygote
 
 

@@ -8,7 +8,10 @@ from typing import Any
 import torch
 
 from kernelsmith.plan import ITEM_SIZES, LaunchPlan, View
-from kernelsmith.sandbox.arguments import (
+from kernelsmith.sandbox.children.zygote import Zygote
+from kernelsmith.sandbox.limits import Limits
+from kernelsmith.sandbox.roles import CANDIDATE, LAUNCHER, PRELOAD, WARM
+from kernelsmith.sandbox.wire.arguments import (
     Arguments,
     FloatValue,
     IntegerValue,
@@ -17,9 +20,8 @@ from kernelsmith.sandbox.arguments import (
     Value,
     pack,
 )
-from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.memory import Arena
-from kernelsmith.sandbox.messages import (
+from kernelsmith.sandbox.wire.memory import Arena
+from kernelsmith.sandbox.wire.messages import (
     Call,
     Called,
     CandidateReply,
@@ -43,9 +45,7 @@ from kernelsmith.sandbox.messages import (
     StateWritten,
     state_regions,
 )
-from kernelsmith.sandbox.reading import candidate_reply, launcher_reply
-from kernelsmith.sandbox.roles import CANDIDATE, LAUNCHER, PRELOAD, WARM
-from kernelsmith.sandbox.zygote import Zygote
+from kernelsmith.sandbox.wire.reading import candidate_reply, launcher_reply
 
 LIMITS = Limits(seconds=60, threads=2)
 HEADER = "import torch, triton, triton.language as tl\n"

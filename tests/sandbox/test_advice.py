@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.sandbox.advice import advise
+from kernelsmith.sandbox.confine.advice import advise
 from kernelsmith.sandbox.limits import Layers
 
 ALL = Layers(

@@ -17,9 +17,9 @@ import pytest
 
 from kernelsmith.errors import InfrastructureError, SandboxError
 from kernelsmith.records import DrillFault
-from kernelsmith.sandbox import landlock, view
+from kernelsmith.sandbox.children.zygote import Zygote
+from kernelsmith.sandbox.confine import landlock, view
 from kernelsmith.sandbox.limits import Layer, Layers, Limits
-from kernelsmith.sandbox.zygote import Zygote
 from tests.sandbox.zygotes import ROLES, SMALL, ask, everyones_python, light_zygote
 
 ROOT = Path(__file__).parents[2]
@@ -114,9 +114,9 @@ from kernelsmith.drill import catalog
 from kernelsmith.drill.perform import perform
 from kernelsmith.drill.role import ROLE
 from kernelsmith.drill.world import World
-from kernelsmith.sandbox import linux, seccomp, syscalls
+from kernelsmith.sandbox.confine import linux, seccomp, syscalls
 from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.zygote import Zygote
+from kernelsmith.sandbox.children.zygote import Zygote
 without, options = (), dict()
 {script}
 acts = {{act.name: act for act in catalog.acts()}}

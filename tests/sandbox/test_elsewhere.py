@@ -10,9 +10,9 @@ import triton
 from pydantic import ValidationError
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernelsmith.sandbox.arguments import Arguments, Region
-from kernelsmith.sandbox.elsewhere import Elsewhere
-from kernelsmith.sandbox.messages import Call, Called
+from kernelsmith.sandbox.record.elsewhere import Elsewhere
+from kernelsmith.sandbox.wire.arguments import Arguments, Region
+from kernelsmith.sandbox.wire.messages import Call, Called
 from tests.sandbox.players import SCALE, Candidate, Packed, loaded, read_outputs
 
 

@@ -9,9 +9,9 @@ import pytest
 from kernelsmith.drill import catalog
 from kernelsmith.drill.role import ROLE
 from kernelsmith.drill.world import ask
+from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Exit
-from kernelsmith.sandbox.memory import Arena
-from kernelsmith.sandbox.zygote import ChildEnded, Zygote
+from kernelsmith.sandbox.wire.memory import Arena
 from tests.sandbox.zygotes import MODES, SMALL, light_zygote
 
 ACTS = {act.name: act for act in catalog.acts()}

@@ -9,10 +9,10 @@ from kernelsmith.devices.cpu import CpuDevice
 from kernelsmith.faults import Fault, FaultKind, Schedule
 from kernelsmith.model import Outcome
 from kernelsmith.plan import Copy, Fill, LaunchPlan, View
-from kernelsmith.sandbox.examine import Examination
-from kernelsmith.sandbox.messages import HOST, Examine, Examined, Failed, Replay
-from kernelsmith.sandbox.replay import Workspace
-from kernelsmith.sandbox.zygote import Zygote
+from kernelsmith.sandbox.children.zygote import Zygote
+from kernelsmith.sandbox.replay.examine import Examination
+from kernelsmith.sandbox.replay.replay import Workspace
+from kernelsmith.sandbox.wire.messages import HOST, Examine, Examined, Failed, Replay
 from tests.sandbox.players import Candidate, Packed, Replayer, loaded
 from tests.sandbox.test_launcher import add, plan, view
 

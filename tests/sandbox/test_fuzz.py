@@ -39,9 +39,10 @@ from kernelsmith.plan import (
     View,
     without_locations,
 )
-from kernelsmith.sandbox import kernel_text
+from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending
-from kernelsmith.sandbox.messages import (
+from kernelsmith.sandbox.wire import kernel_text
+from kernelsmith.sandbox.wire.messages import (
     Called,
     Choice,
     Failed,
@@ -55,8 +56,7 @@ from kernelsmith.sandbox.messages import (
     Tunable,
     state_regions,
 )
-from kernelsmith.sandbox.reading import MAX_REPLY_VALUES, candidate_reply, launcher_reply
-from kernelsmith.sandbox.zygote import ChildEnded, Zygote
+from kernelsmith.sandbox.wire.reading import MAX_REPLY_VALUES, candidate_reply, launcher_reply
 from kernelsmith.triton_cpu.emit.codegen import generate
 from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
 from kernelsmith.triton_cpu.isa import AVX512

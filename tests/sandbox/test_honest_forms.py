@@ -13,8 +13,8 @@ import torch
 
 from kernelsmith.model import Outcome
 from kernelsmith.plan import Launch, LaunchPlan, StateBuffer, Writer, writers
-from kernelsmith.sandbox.messages import Called, Choice, Failed, Loaded
-from kernelsmith.sandbox.zygote import Zygote
+from kernelsmith.sandbox.children.zygote import Zygote
+from kernelsmith.sandbox.wire.messages import Called, Choice, Failed, Loaded
 from tests.sandbox.players import Candidate, Packed, Replayer, kinds, loaded
 
 PRELUDE = """

@@ -29,11 +29,13 @@ from kernelsmith.plan import (
     StateBuffer,
     View,
 )
-from kernelsmith.sandbox.arguments import Region
-from kernelsmith.sandbox.launcher import Launcher
+from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending
-from kernelsmith.sandbox.memory import Arena
-from kernelsmith.sandbox.messages import (
+from kernelsmith.sandbox.replay.launcher import Launcher
+from kernelsmith.sandbox.replay.replay import layout
+from kernelsmith.sandbox.wire.arguments import Region
+from kernelsmith.sandbox.wire.memory import Arena
+from kernelsmith.sandbox.wire.messages import (
     Arrange,
     Broken,
     Done,
@@ -45,8 +47,6 @@ from kernelsmith.sandbox.messages import (
     Replay,
     Run,
 )
-from kernelsmith.sandbox.replay import layout
-from kernelsmith.sandbox.zygote import ChildEnded, Zygote
 from tests.sandbox.players import Candidate, Packed, Replayer, flat, loaded
 
 ADD = """module {

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from kernelsmith.sandbox.memory import Arena, ArenaPool
+from kernelsmith.sandbox.wire.memory import Arena, ArenaPool
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 4096, 1_000_003])

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from kernelsmith.faults import Fault, FaultKind
 from kernelsmith.model import Outcome
 from kernelsmith.plan import Copy, Fill, InputBuffer, LaunchPlan, ScratchBuffer, StateBuffer, View
-from kernelsmith.sandbox.arguments import (
+from kernelsmith.sandbox.wire.arguments import (
     ALIGNMENT,
     Arguments,
     BoolValue,
@@ -28,7 +28,7 @@ from kernelsmith.sandbox.arguments import (
     TextValue,
     pack,
 )
-from kernelsmith.sandbox.messages import (
+from kernelsmith.sandbox.wire.messages import (
     MAX_FAULTS,
     Call,
     Called,
@@ -42,7 +42,7 @@ from kernelsmith.sandbox.messages import (
     Structure,
     state_regions,
 )
-from kernelsmith.sandbox.reading import candidate_reply, candidate_request, launcher_reply, launcher_request
+from kernelsmith.sandbox.wire.reading import candidate_reply, candidate_request, launcher_reply, launcher_request
 
 X = View(buffer=0, dtype="float32", shape=(4, 2), strides=(2, 1))
 PLAN = LaunchPlan(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.sandbox import pause
+from kernelsmith.sandbox.children import pause
+from kernelsmith.sandbox.children.zygote import Child
 from kernelsmith.sandbox.usage import descendants
-from kernelsmith.sandbox.zygote import Child
 from tests.sandbox.zygotes import MODES, SMALL, ask, light_zygote
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernelsmith.sandbox.protocol import MAX_FRAME, Channel, PeerGoneError, ProtocolError
+from kernelsmith.sandbox.wire.protocol import MAX_FRAME, Channel, PeerGoneError, ProtocolError
 
 
 @pytest.fixture

@@ -21,11 +21,12 @@ from typing import Any
 import pytest
 
 import kernelsmith
-from kernelsmith.sandbox import landlock, quarantine, usage
+from kernelsmith.sandbox import usage
+from kernelsmith.sandbox.children.process import BOOT
+from kernelsmith.sandbox.confine import landlock, quarantine
+from kernelsmith.sandbox.confine.quarantine import Plan
 from kernelsmith.sandbox.limits import Layer
-from kernelsmith.sandbox.process import BOOT
-from kernelsmith.sandbox.protocol import Channel
-from kernelsmith.sandbox.quarantine import Plan
+from kernelsmith.sandbox.wire.protocol import Channel
 from tests.sandbox.zygotes import ROLES, everyones_python
 
 PACKAGE = str(Path(kernelsmith.__file__).parent)

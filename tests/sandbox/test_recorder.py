@@ -19,8 +19,8 @@ from kernelsmith.plan import (
     Writer,
     writers,
 )
-from kernelsmith.sandbox.arguments import ListValue
-from kernelsmith.sandbox.messages import Call, Called, Choice, Failed, Repeat, Repeated, Structure
+from kernelsmith.sandbox.wire.arguments import ListValue
+from kernelsmith.sandbox.wire.messages import Call, Called, Choice, Failed, Repeat, Repeated, Structure
 from tests.sandbox.players import SCALE, Candidate, Packed, kinds, loaded, read_outputs
 
 # ---------------------------------------------------------------- plans

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernelsmith.model import Outcome
-from kernelsmith.sandbox.messages import Failed
+from kernelsmith.sandbox.wire.messages import Failed
 from tests.sandbox.players import SCALE, Candidate, Packed, kinds, loaded
 
 

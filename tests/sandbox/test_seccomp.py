@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.sandbox import landlock, linux, seccomp, syscalls
+from kernelsmith.sandbox.confine import landlock, linux, seccomp, syscalls
 
 FULL = seccomp.Needs(own_mounts=True, own_pids=True, hidden_memory=True)
 PLAIN = seccomp.Needs(own_mounts=False, own_pids=False, hidden_memory=False, only_signal=1234)

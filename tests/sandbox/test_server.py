@@ -15,7 +15,7 @@ import pytest
 from kernelsmith.drill import catalog
 from kernelsmith.drill.role import ROLE
 from kernelsmith.drill.world import ask as order
-from kernelsmith.sandbox.zygote import Zygote
+from kernelsmith.sandbox.children.zygote import Zygote
 from tests.sandbox.zygotes import ROLES, SMALL, ask, light_zygote
 
 ROOT = Path(__file__).parents[2]

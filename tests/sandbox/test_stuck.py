@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from kernelsmith.sandbox import process, usage, watch, zygote
+from kernelsmith.sandbox import usage
+from kernelsmith.sandbox.children import process, watch, zygote
+from kernelsmith.sandbox.children.zygote import ChildEnded
 from kernelsmith.sandbox.limits import Ending
-from kernelsmith.sandbox.zygote import ChildEnded
 from tests.sandbox.withheld import Withheld
 from tests.sandbox.zygotes import MODES, SMALL, ask, light_zygote
 

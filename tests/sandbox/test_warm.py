@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelsmith.sandbox.messages import Loaded
+from kernelsmith.sandbox.wire.messages import Loaded
 from tests.sandbox.players import Candidate
 
 LOOKING = """

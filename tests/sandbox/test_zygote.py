@@ -19,9 +19,9 @@ import pytest
 
 from kernelsmith.errors import SandboxError
 from kernelsmith.sandbox import usage
+from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Layer, Limits
-from kernelsmith.sandbox.memory import Arena
-from kernelsmith.sandbox.zygote import ChildEnded, Zygote
+from kernelsmith.sandbox.wire.memory import Arena
 from tests.sandbox.zygotes import MODES, ROLES, SMALL, ask, everyones_python, light_zygote
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from kernelsmith.drill.drill import MODES as MODES
 from kernelsmith.errors import SandboxError
+from kernelsmith.sandbox.children.zygote import Child, Zygote
 from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.zygote import Child, Zygote
 
 ROLES = str(Path(__file__).parent / "roles")
 SMALL = Limits(

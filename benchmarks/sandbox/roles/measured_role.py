@@ -16,8 +16,8 @@ import torch
 import triton
 import triton.language as tl
 
-from kernelsmith.sandbox import confine
-from kernelsmith.sandbox.protocol import Channel, PeerGoneError
+from kernelsmith.sandbox.confine import confine
+from kernelsmith.sandbox.wire.protocol import Channel, PeerGoneError
 
 _seconds = [0.0]
 

@@ -9,7 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-from kernelsmith.sandbox.memory import Arena
+from kernelsmith.sandbox.wire.memory import Arena
 
 
 def main(channel, scratch):

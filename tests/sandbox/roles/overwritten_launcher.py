@@ -6,7 +6,8 @@ It stands for native code that does the same: all that such code can do is answe
 import threading
 
 from kernelsmith.devices import open_device
-from kernelsmith.sandbox import launcher, tensors
+from kernelsmith.sandbox.replay import launcher
+from kernelsmith.sandbox.wire import tensors
 
 
 class Overwritten(launcher.Launcher):

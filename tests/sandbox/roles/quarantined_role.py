@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kernelsmith.sandbox import quarantine
-from kernelsmith.sandbox.protocol import Channel
+from kernelsmith.sandbox.confine import quarantine
+from kernelsmith.sandbox.wire.protocol import Channel
 
 
 def main(fd: int) -> None:

@@ -4,7 +4,7 @@ import errno
 import os
 
 from kernelsmith.drill.tools import attempt, libc
-from kernelsmith.sandbox import syscalls
+from kernelsmith.sandbox.confine import syscalls
 
 
 def reaches(name, *arguments):

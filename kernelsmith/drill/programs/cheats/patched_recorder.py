@@ -4,7 +4,7 @@ import torch
 
 
 def before():
-    from kernelsmith.sandbox.recording import Recording
+    from kernelsmith.sandbox.record.recording import Recording
 
     plan = Recording.plan
 

@@ -1,0 +1,1 @@
+"""Is a candidate right?"""

@@ -1,0 +1,215 @@
+"""What a judge keeps between jobs on a card: the zygote, the gate, operators, their truths and their baselines."""
+
+from __future__ import annotations
+
+import functools
+import json
+import tempfile
+import threading
+from collections.abc import Collection
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import torch
+
+from kernelsmith.devices import cards, marks
+from kernelsmith.devices.cards import Card
+from kernelsmith.devices.health import health_of
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate import machine
+from kernelsmith.evaluate.clock.baseline import ENVIRONMENT
+from kernelsmith.evaluate.clock.bench import copy_bandwidth
+from kernelsmith.evaluate.clock.gate import DeviceGate
+from kernelsmith.evaluate.clock.rivals import Rivals
+from kernelsmith.evaluate.room.admission import Admission
+from kernelsmith.evaluate.room.attendant import Attendant, Trouble
+from kernelsmith.evaluate.sessions import allowance
+from kernelsmith.evaluate.sessions.binaries import Binaries, cache_folder
+from kernelsmith.evaluate.sessions.building import BuilderSession
+from kernelsmith.evaluate.sessions.stuck import StuckError
+from kernelsmith.evaluate.truth.dynamic import refuse_dynamic
+from kernelsmith.evaluate.truth.trivial import refuse_trivial
+from kernelsmith.evaluate.truth.truths import LIMIT_BYTES, Truths
+from kernelsmith.model import Confinement, OperatorRef, Seed, digest
+from kernelsmith.operators.load import LoadedOperator, load
+from kernelsmith.sandbox.children.zygote import Child, ChildEnded, Zygote
+from kernelsmith.sandbox.limits import Ending, Layer, Limits
+from kernelsmith.sandbox.roles import PRELOAD, PROBE, WARM
+from kernelsmith.sandbox.wire.memory import ArenaPool
+from kernelsmith.sandbox.wire.tensors import torch_threads
+from kernelsmith.targets import Target, resolve
+from kernelsmith.triton_cpu.run.cores import usable_cores
+
+OPERATOR_FILE = "operator.py"
+"""What a text that came without its file is called."""
+TRIVIAL_SEED = 0
+PROBE_SECONDS = 30.0
+"""For a context and a tiny kernel; creating the first context of a driver takes seconds."""
+MODEL_SEED = 42
+"""Under which `Model` and `ModelNew` are constructed (KernelBench's own default)."""
+
+KEPT_SHARE = 1 / 8
+"""Of the machine's memory, the most that truths may take, and arenas that nobody uses."""
+
+
+class Room:
+    """One card and what there is for it, shared by the judge's threads."""
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        targets: Path | None = None,
+        unsafe_no_sandbox: bool = False,
+        card: Card | None = None,
+        without: Collection[Layer] = (),
+    ) -> None:
+        """`card`: the one to work on, by default the first. Raises UsageError where the target has none here."""
+        self.target: Target = resolve(target, targets)
+        self.card = card or cards.present(self.target)[0]
+        self.threads = usable_cores()
+        self.gate = DeviceGate(self.card.name)
+        kept = int(KEPT_SHARE * machine.total_bytes())
+        self.truths = Truths(self.threads, min(LIMIT_BYTES, kept))
+        self.arenas = ArenaPool(max_idle_bytes=kept)
+        self.admission = Admission(marks.own_folder(), self.threads, [self.arenas])
+        self.binaries = Binaries(self._builder, cache_folder()) if self.target.torch_device == "cpu" else None
+        """Of kernels for the CPU; the processes of other devices compile for themselves."""
+        self._unsafe = unsafe_no_sandbox
+        health = health_of(self.target)
+        self._attendant = Attendant(health, self.card, lambda: self.gate.alone) if health else None
+        self._without = tuple(without)
+        self._lock = threading.Lock()
+        self._zygote: Zygote | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._operators: dict[str, LoadedOperator] = {}
+        self._rivals: dict[str, Rivals] = {}
+        self._sizes: dict[str, allowance.Sizes] = {}
+        torch.set_num_threads(1)  # jobs share the cores with each other and with their candidates
+
+    @functools.cached_property
+    def copy_bytes_per_second(self) -> float:
+        """The device's measured peak, once per room."""
+        if self.card.node is not None:
+            with self.gate.exclusive():
+                return self.probe()
+        with self.gate.exclusive(), torch_threads(self.threads):
+            return copy_bandwidth()
+
+    @property
+    def flush_bytes(self) -> int:
+        """Written before every timed call, to empty the caches."""
+        return self.target.cache_flush_bytes
+
+    @property
+    def zygote(self) -> Zygote:
+        """Started when first needed: describing an operator needs none."""
+        with self._lock:
+            if self._zygote is None:
+                info = self.target.triton
+                threads = {"KERNELSMITH_CPU_THREADS": str(self.threads)}
+                self._zygote = Zygote(
+                    preload=(*PRELOAD, self.target.module),
+                    warm=WARM if info.backend == "cpu" or info.arch is not None else "",
+                    readable=cards.readable(self.target, self.card),
+                    environment={**ENVIRONMENT, **threads, **cards.variables(self.target)},
+                    unsafe=self._unsafe,
+                    without=self._without,
+                )
+            return self._zygote
+
+    @property
+    def confinement(self) -> Confinement:
+        """What keeps this judge's candidates in."""
+        layers = self.zygote.layers
+        return Confinement(unsafe_no_sandbox=self._unsafe, sound=layers.sound, held=layers.held, missing=layers.missing)
+
+    def _builder(self) -> BuilderSession:
+        return BuilderSession(self.zygote, self.arenas)
+
+    def operator(self, ref: OperatorRef) -> LoadedOperator:
+        key = ref.model_dump_json()
+        with self._lock:
+            if key not in self._operators:
+                operator = load(self._placed(ref), model_seed=MODEL_SEED)
+                refuse_dynamic(operator, TRIVIAL_SEED)
+                refuse_trivial(operator, TRIVIAL_SEED)
+                self._operators[key] = operator
+            return self._operators[key]
+
+    def sizes(self, operator: LoadedOperator) -> allowance.Sizes:
+        """Of the operator's largest workload; raises OperatorError if the reference fails on one."""
+        with self._lock:
+            if operator.info.digest not in self._sizes:
+                self._sizes[operator.info.digest] = allowance.largest(operator)
+            return self._sizes[operator.info.digest]
+
+    def rivals(self, ref: OperatorRef) -> Rivals:
+        key = ref.model_dump_json()
+        with self._lock:
+            if key not in self._rivals:
+                self._rivals[key] = Rivals(
+                    self._placed(ref),
+                    model_seed=MODEL_SEED,
+                    threads=self.threads,
+                    environment=cards.host_variables(self.target, self.card),
+                )
+            return self._rivals[key]
+
+    def seeds(self, ref: OperatorRef) -> tuple[Seed, ...]:
+        return self.rivals(ref).lift()
+
+    @property
+    def unwell(self) -> Trouble | None:
+        """Why the card should not be used; None as long as nothing is known against it."""
+        return self._attendant.unwell if self._attendant else None
+
+    def notes(self) -> tuple[str, ...]:
+        """What was noticed on the card."""
+        return self._attendant.take_notes() if self._attendant else ()
+
+    def attended(self, *children: Child, nbytes: int | None) -> AbstractContextManager[None]:
+        """Hold the children to so many bytes of the card's memory, each."""
+        if self._attendant is None or nbytes is None:
+            return nullcontext()
+        return self._attendant.attending(dict.fromkeys(children, nbytes))
+
+    def probe(self, pid: int | None = None) -> float:
+        """Have the device do a little work in a process of its own, and see that the driver has let go of process
+        `pid`; returns the bytes per second that a copy reads and writes.
+
+        Raises InfrastructureError where it is not so, a StuckError where its process cannot even be ended.
+        """
+        health = health_of(self.target)
+        if health is not None and any(use.pid == pid for use in health.uses(self.card)):
+            raise InfrastructureError(f"the driver still lists process {pid}")
+        with self.zygote.spawn(PROBE, limits=Limits(seconds=2 * PROBE_SECONDS), label="probe") as child:
+            try:
+                return float(json.loads(child.request(b"{}", seconds=PROBE_SECONDS).payload))
+            except ChildEnded as ended:
+                if ended.exit.ending is Ending.STUCK:
+                    raise StuckError("probe", ended.exit) from None
+                last = (ended.exit.log.strip().splitlines() or [""])[-1]
+                raise InfrastructureError(f"the probe {ended.exit.describe()}: {last}") from None
+
+    def _placed(self, ref: OperatorRef) -> OperatorRef:
+        """With a text that came along written to a file: compilers and tracebacks want one."""
+        if ref.text is None:
+            return ref
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="kernelsmith-operator-")
+        path = Path(self._folder.name) / digest(ref.text) / OPERATOR_FILE
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(ref.text, encoding="utf-8")
+        return ref.model_copy(update={"path": str(path), "text": None})
+
+    def close(self) -> None:
+        if self._attendant is not None:
+            self._attendant.close()
+        with self._lock:
+            if self._folder is not None:
+                self._folder.cleanup()
+            for rivals in self._rivals.values():
+                rivals.close()
+            if self._zygote is not None:
+                self._zygote.close()

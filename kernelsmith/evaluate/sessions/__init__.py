@@ -1,0 +1,1 @@
+"""Questions to confined children, with every way to fail named."""

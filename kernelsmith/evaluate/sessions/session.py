@@ -1,0 +1,399 @@
+"""Talking to a confined candidate or launcher: one question, one typed answer, every way to fail named.
+
+Invariant: a `CandidateFailure` carries only what is the candidate's own fault; a lost zygote or a launcher that cannot
+work raises InfrastructureError instead. Every child is dead when its session is closed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate.sessions.binaries import Binaries
+from kernelsmith.evaluate.sessions.stuck import DoubtError, StuckError
+from kernelsmith.evaluate.sessions.transport import Desk
+from kernelsmith.evaluate.truth.inputs import Case
+from kernelsmith.faults import Fault
+from kernelsmith.model import Evaluation, Mismatch, Outcome, Stage, Where
+from kernelsmith.plan import MAX_KERNELS, Kernel, LaunchPlan
+from kernelsmith.sandbox import roles
+from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
+from kernelsmith.sandbox.limits import Ending, Exit, Limits
+from kernelsmith.sandbox.wire.arguments import Arguments, Region
+from kernelsmith.sandbox.wire.builds import Built, Source
+from kernelsmith.sandbox.wire.memory import Arena, ArenaPool
+from kernelsmith.sandbox.wire.messages import (
+    Arrange,
+    Broken,
+    Call,
+    Called,
+    CandidateReply,
+    CandidateRequest,
+    Choice,
+    Done,
+    Examine,
+    Examined,
+    Failed,
+    Forget,
+    Keep,
+    Kept,
+    LauncherReply,
+    LauncherRequest,
+    Load,
+    Loaded,
+    Prepare,
+    Prepared,
+    Repeat,
+    Repeated,
+    Replay,
+    Replayed,
+    Run,
+    Sample,
+    Sampled,
+    State,
+    StateWritten,
+    state_regions,
+)
+from kernelsmith.sandbox.wire.protocol import ProtocolError
+from kernelsmith.sandbox.wire.reading import candidate_reply, launcher_reply
+
+LOG_CHARS = 4000
+_T = TypeVar("_T")
+
+_OUTCOME_OF_ENDING = {
+    Ending.TIMEOUT: Outcome.TIMEOUT,
+    Ending.MEMORY: Outcome.MEMORY,
+    Ending.DEVICE_MEMORY: Outcome.MEMORY,
+    **dict.fromkeys((Ending.PROCESSES, Ending.LOG_FLOOD, Ending.DISK), Outcome.SANDBOX_VIOLATION),
+    **dict.fromkeys((Ending.EXITED, Ending.SIGNALLED, Ending.KILLED), Outcome.CRASHED),
+}
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """What it takes to look closer at a wrong answer: the contents, and a recorded call or its plan in the launcher."""
+
+    case: Case
+    content: int
+    called: Called | None = None
+    plan_id: int | None = None
+
+
+class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not an error of ours
+    """The candidate is refused: becomes an Evaluation where the job ends."""
+
+    def __init__(
+        self,
+        outcome: Outcome,
+        message: str,
+        *,
+        stage: Stage,
+        where: Where | None = None,
+        mismatch: Mismatch | None = None,
+        log: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+        self.message = message
+        self.stage = stage
+        self.where = where
+        self.mismatch = mismatch
+        self.log = log
+        self.faults: tuple[Fault, ...] = ()
+        """What checked builds of its kernels found."""
+        self.suspect: Suspect | None = None
+
+    def at(self, where: Where) -> CandidateFailure:
+        """The same failure, with the case at which it fell."""
+        self.where = self.where or where
+        return self
+
+    def evaluation(self) -> Evaluation:
+        return Evaluation(
+            outcome=self.outcome,
+            stage=self.stage,
+            message=self.message,
+            where=self.where,
+            mismatch=self.mismatch if self.outcome is Outcome.WRONG_VALUES else None,
+            faults=self.faults,
+            log=self.log[-LOG_CHARS:],
+        )
+
+
+class ChildSession:
+    """A child of the zygote in one role."""
+
+    def __init__(self, zygote: Zygote, role: str, limits: Limits, what: str, pool: ArenaPool) -> None:
+        self.desk = Desk(pool)
+        self.child = zygote.spawn(role, limits=limits, label=what)
+        self._what = what
+        self._limits = limits
+        self._end: Ending | None = None
+        self._resting = False
+        self.answered_ns = 0
+        """By the judge's clock, from the moment at which the child could run until its last answer was here."""
+        self.asked_ns = 0
+        """The same until no thread of it ran any more, for a child at rest."""
+
+    def rest(self) -> None:
+        """From now on it runs only while it is asked something: no thread or process of it takes time from others."""
+        self._resting = True
+        self._stand_still()
+
+    def wake(self) -> None:
+        """Let it run between questions too."""
+        if self._resting:
+            self._resting = False
+            self.child.resume()
+
+    def close(self) -> None:
+        """Kill it and everything it started; its arenas are used again only where it is known to be dead.
+
+        Raises StuckError where it does not die, unless that is known."""
+        stuck: StuckError | None = None
+        if self._end is None:
+            end = self.child.kill()
+            self._end = end.ending
+            stuck = StuckError(self._what, end) if end.ending is Ending.STUCK else None
+        if self._end in (Ending.LOST, Ending.STUCK):
+            self.desk.drop()
+        else:
+            self.desk.clear()
+        if stuck is not None:
+            raise stuck
+
+    def _stand_still(self) -> None:
+        if self._end is None and not self.child.pause():
+            self.close()
+            raise CandidateFailure(
+                Outcome.SANDBOX_VIOLATION, f"processes of the {self._what} cannot be stopped", stage=Stage.BENCH
+            )
+
+    def _ask(self, payload: bytes, fds: Sequence[int], seconds: float, stage: Stage) -> bytes:
+        begin = time.perf_counter_ns()
+        if self._resting:
+            self.child.resume()
+        answer = self._answer(payload, fds, seconds, stage)
+        self.answered_ns = time.perf_counter_ns() - begin
+        if self._resting:
+            self._stand_still()
+        self.asked_ns = time.perf_counter_ns() - begin
+        return answer
+
+    def _answer(self, payload: bytes, fds: Sequence[int], seconds: float, stage: Stage) -> bytes:
+        try:
+            return self.child.request(payload, fds, seconds=seconds).payload
+        except ChildEnded as ended:
+            self._end = ended.exit.ending
+            raise self._died(ended.exit, seconds, stage) from None
+        except ProtocolError as error:
+            raise self._garbled(ValueError(str(error)), stage) from None
+
+    def _died(self, end: Exit, seconds: float, stage: Stage) -> Exception:
+        if end.ending is Ending.STUCK:
+            return StuckError(self._what, end)
+        if end.ending is Ending.LOST:
+            return InfrastructureError(f"the sandbox lost the {self._what} process ({end.describe()})")
+        words = f"did not finish within {seconds:g} s" if end.ending is Ending.TIMEOUT else end.excess(self._limits)
+        words = words or f"process {end.describe()}"
+        return CandidateFailure(_OUTCOME_OF_ENDING[end.ending], f"the {self._what} {words}", stage=stage, log=end.log)
+
+    def _garbled(self, error: ValueError, stage: Stage) -> CandidateFailure:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return CandidateFailure(
+            Outcome.SANDBOX_VIOLATION, f"the {self._what} process sent a malformed answer: {first}", stage=stage
+        )
+
+
+class _BuildingSession(ChildSession):
+    """A child whose kernels come from `binaries`; it compiles them itself where there are none."""
+
+    def __init__(
+        self, zygote: Zygote, role: str, limits: Limits, what: str, pool: ArenaPool, binaries: Binaries | None
+    ) -> None:
+        super().__init__(zygote, role, limits, what, pool)
+        self._binaries = binaries
+        self.build_seconds = 0.0
+        """Spent on builds so far; next to nothing where they were known."""
+
+    def _built(self, binaries: Binaries, source: Source, seconds: float) -> Built:
+        begin = time.monotonic()
+        try:
+            return binaries.get(source, seconds)
+        finally:
+            self.build_seconds += time.monotonic() - begin
+
+
+class CandidateSession(_BuildingSession):
+    """The process that holds the candidate's Python."""
+
+    def __init__(self, zygote: Zygote, limits: Limits, pool: ArenaPool, binaries: Binaries | None = None) -> None:
+        super().__init__(zygote, roles.CANDIDATE, limits, "candidate", pool, binaries)
+
+    def load(self, request: Load, arena: Arena | None, seconds: float) -> Loaded:
+        request = request.model_copy(update={"builds": self._binaries is not None})
+        reply = self._exchange(request, [arena.fd] if arena else [], seconds, Stage.LOAD)
+        return self._expect(reply, Loaded, Stage.LOAD)
+
+    def call(
+        self,
+        arguments: Arguments,
+        inputs: Arena,
+        outputs: Arena,
+        *,
+        choices: tuple[Choice, ...] = (),
+        record: bool = True,
+        elsewhere: tuple[Region | None, ...] = (),
+        launch: bool = True,
+        seconds: float,
+    ) -> Called:
+        request = Call(arguments=arguments, choices=choices, record=record, elsewhere=elsewhere, launch=launch)
+        called = self._expect(
+            self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.RECORD), Called, Stage.RECORD
+        )
+        if (called.plan is not None) != record:
+            raise self._garbled(ValueError("a plan where none was asked for, or none where one was"), Stage.RECORD)
+        return called
+
+    def state(self, plan: LaunchPlan, seconds: float) -> Arena | None:
+        """Initial contents of the plan's state buffers, or None where it has none; the caller closes the arena."""
+        regions = state_regions(plan)
+        if not regions:
+            return None
+        arena = Arena.create(regions[-1].offset + regions[-1].nbytes, name="state")
+        try:
+            reply = self._exchange(State(), [arena.fd], seconds, Stage.RECORD)
+            self._expect(reply, StateWritten, Stage.RECORD)
+        except BaseException:
+            arena.close()
+            raise
+        return arena
+
+    def repeat(self, n: int, *, launch: bool, seconds: float) -> None:
+        """The last call again, `n` times, with or without its kernels."""
+        self._expect(self._exchange(Repeat(n=n, launch=launch), [], seconds, Stage.BENCH), Repeated, Stage.BENCH)
+
+    def _exchange(
+        self, request: CandidateRequest, fds: Sequence[int], seconds: float, stage: Stage
+    ) -> Loaded | Called | StateWritten | Repeated | Failed:
+        deadline = time.monotonic() + seconds
+        reply = self._reply(request.model_dump_json(), fds, seconds, stage)
+        asked = 0
+        while isinstance(reply, Source):
+            asked += 1
+            if self._binaries is None or reply.checked or asked > MAX_KERNELS:
+                raise self._garbled(ValueError(f"question {asked} for a build that it may not ask for"), stage)
+            answer = self._build_or_not(self._binaries, reply, deadline - time.monotonic())
+            reply = self._reply(answer.model_dump_json(), [], deadline - time.monotonic(), stage)
+        return reply
+
+    def _reply(self, request: str, fds: Sequence[int], seconds: float, stage: Stage) -> CandidateReply:
+        payload = self._ask(request.encode(), fds, seconds, stage)
+        try:
+            return candidate_reply(payload)
+        except ValueError as error:
+            self.close()
+            raise self._garbled(error, stage) from None
+
+    def _build_or_not(self, binaries: Binaries, source: Source, seconds: float) -> Built | Failed:
+        """A text that cannot be compiled is for the host function to know: it may have another one."""
+        try:
+            return self._built(binaries, source, seconds)
+        except CandidateFailure as failure:
+            if failure.outcome is not Outcome.COMPILE_ERROR:
+                raise
+            return Failed(outcome=failure.outcome, message=failure.message)
+
+    def _expect(self, reply: CandidateReply, kind: type[_T], stage: Stage) -> _T:
+        if isinstance(reply, kind):
+            return reply
+        if isinstance(reply, Failed):
+            raise failure_of(reply, stage)
+        raise self._garbled(ValueError(f"a {reply.kind} instead of an answer"), stage)
+
+
+class LauncherSession(_BuildingSession):
+    """The process that replays plans; it holds no candidate Python, but runs its kernels as native code."""
+
+    def __init__(self, zygote: Zygote, limits: Limits, pool: ArenaPool, binaries: Binaries | None = None) -> None:
+        super().__init__(zygote, roles.LAUNCHER, limits, "launcher", pool, binaries)
+        self._kernels: dict[int, tuple[Kernel, ...]] = {}
+        self._given: set[Source] = set()
+        self._trusted = True
+        """Until its first kernel has run."""
+
+    def prepare(self, plan: LaunchPlan, state: Arena | None, seconds: float) -> Prepared:
+        request = Prepare(plan=plan, built=self._builds(plan.kernels, seconds, checked=False))
+        prepared = self._exchange(request, [state.fd] if state else [], seconds, Stage.COMPILE, Prepared)
+        if prepared.plan_id in self._kernels:
+            raise self._garbled(ValueError("a plan has the number of another one"), Stage.COMPILE)
+        self._kernels[prepared.plan_id] = plan.kernels
+        return prepared
+
+    def forget(self, plan_id: int) -> None:
+        self._kernels.pop(plan_id, None)
+        self._exchange_any(Forget(plan_id=plan_id), [], 30.0, Stage.COMPILE)
+
+    def replay(self, request: Replay, inputs: Arena, outputs: Arena, *, seconds: float) -> Replayed:
+        return self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.CHECK, Replayed)
+
+    def sample(self, request: Sample, inputs: Arena, *, seconds: float) -> Sampled:
+        return self._exchange(request, [inputs.fd], seconds, Stage.BENCH, Sampled)
+
+    def keep(self, request: Keep, inputs: Arena, outputs: Arena, *, seconds: float) -> Kept:
+        return self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.BENCH, Kept)
+
+    def arrange(self, request: Arrange, mirror: Arena, *, seconds: float) -> Done:
+        return self._exchange(request, [mirror.fd], seconds, Stage.BENCH, Done)
+
+    def run(self, *, seconds: float) -> Done:
+        return self._exchange(Run(), [], seconds, Stage.BENCH, Done)
+
+    def examine(self, request: Examine, inputs: Arena, *, seconds: float) -> Examined:
+        builds = self._builds(self._kernels[request.plan_id], seconds, checked=True)
+        request = request.model_copy(update={"built": builds})
+        return self._exchange(request, [inputs.fd], seconds, Stage.CHECK, Examined)
+
+    def _builds(self, kernels: Sequence[Kernel], seconds: float, *, checked: bool) -> tuple[Built | None, ...]:
+        """What the launcher was not given before, by kernel; nothing where it compiles for itself."""
+        if self._binaries is None:
+            return ()
+        deadline, builds = time.monotonic() + seconds, list[Built | None]()
+        for source in (Source.of(kernel, checked=checked) for kernel in kernels):
+            fresh = source not in self._given
+            builds.append(self._built(self._binaries, source, deadline - time.monotonic()) if fresh else None)
+            self._given.add(source)
+        return tuple(builds)
+
+    def _exchange(
+        self, request: LauncherRequest, fds: Sequence[int], seconds: float, stage: Stage, kind: type[_T]
+    ) -> _T:
+        reply = self._exchange_any(request, fds, seconds, stage)
+        if isinstance(reply, kind):
+            return reply
+        raise self._garbled(ValueError(f"a {reply.kind} instead of an answer"), stage)
+
+    def _exchange_any(
+        self, request: LauncherRequest, fds: Sequence[int], seconds: float, stage: Stage
+    ) -> LauncherReply:
+        self._trusted = self._trusted and isinstance(request, Prepare | Forget)
+        payload = self._ask(request.model_dump_json().encode(), fds, seconds, stage)
+        try:
+            reply = launcher_reply(payload)
+        except ValueError as error:
+            self.close()
+            raise self._garbled(error, stage) from None
+        if isinstance(reply, Failed):
+            raise failure_of(reply, stage)
+        if isinstance(reply, Broken):
+            raise (InfrastructureError if self._trusted else DoubtError)(reply.message, reply.hint)
+        return reply
+
+
+def failure_of(reply: Failed, stage: Stage) -> CandidateFailure:
+    at = f" (line {reply.line})" if reply.line is not None and f"line {reply.line}" not in reply.message else ""
+    stage = Stage.COMPILE if reply.outcome is Outcome.COMPILE_ERROR else stage
+    return CandidateFailure(reply.outcome, reply.message + at, stage=stage, log=reply.trace)

@@ -1,0 +1,1 @@
+"""The zygote and its forks: starting, watching, pausing and ending them."""

@@ -1,0 +1,1 @@
+"""How a process gives up its powers, and what it still sees."""
