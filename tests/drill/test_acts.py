@@ -15,7 +15,7 @@ from kernelsmith.drill.world import World
 from kernelsmith.records import DrillFault
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Ending, Layer
-from tests.sandbox.zygotes import everyones_python, light_zygote
+from tests.sandbox.zygotes import alone_of_its_user, everyones_python, light_zygote
 
 ACTS = {act.name: act for act in catalog.acts()}
 
@@ -29,7 +29,8 @@ def scene(request: pytest.FixtureRequest) -> Iterator[tuple[World, Zygote]]:
 @pytest.mark.parametrize("name", ACTS)
 def test_it_is_held_and_its_twin_is_served(scene: tuple[World, Zygote], name: str) -> None:
     world, zygote = scene
-    assert perform(ACTS[name], world, zygote, "here").breaches == ()
+    with alone_of_its_user(zygote):
+        assert perform(ACTS[name], world, zygote, "here").breaches == ()
 
 
 def test_every_program_says_what_it_tries_and_what_must_hold() -> None:

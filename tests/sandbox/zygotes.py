@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +36,18 @@ def everyones_python() -> str:
     if system is None or sys.version_info[:2] < (3, 11):
         pytest.skip("no interpreter outside a private home")
     return system
+
+
+@contextlib.contextmanager
+def alone_of_its_user(zygote: Zygote) -> Iterator[None]:
+    """Where candidates have no user namespace, their limit of processes counts all of the user's: those of tests that
+    run beside this one too."""
+    if zygote.layers.user_namespace:
+        yield
+        return
+    with (Path(tempfile.gettempdir()) / f"kernelsmith-tests-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def light_zygote(mode: str = "full", **options: Any) -> Zygote:
