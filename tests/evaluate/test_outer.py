@@ -34,7 +34,7 @@ from kernelsmith import Dim, operator, tensor, workload
 
 N = Dim("N", 1, 1 << 20)
 
-@operator(x=tensor(N), workloads=[workload(N=16_384)])
+@operator(x=tensor(N), workloads=[workload(N=131_072)])
 def settle(x: torch.Tensor) -> torch.Tensor:
     for _ in range(40):
         x = torch.exp(-x)
@@ -128,8 +128,9 @@ def bout(place: Place, request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 
 @pytest.fixture
 def decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few rounds, and no other program is ever the reason."""
+    """Few rounds, no other program is ever the reason, and a claim that is off is refused however far it is."""
     monkeypatch.setattr(outer, "ROUNDS", 4)
+    monkeypatch.setattr(outer, "GROSS", 1.0)
     monkeypatch.setattr(noise, "busy_share", lambda seconds: 0.0)
 
 
@@ -153,6 +154,15 @@ def test_five_microseconds_are_refused_and_do_not_count_where_other_programs_may
     bout: Bout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(CandidateFailure, match="by the judge's clock"):
-        bout.clock.believed(bout.proven, 5_000)  # for 650,000 exponentials
+        bout.clock.believed(bout.proven, 5_000)  # for 5,200,000 exponentials
     monkeypatch.setattr(noise, "busy_share", lambda seconds: 0.5)
+    assert bout.clock.believed(bout.proven, 5_000) > 10_000
+
+
+@pytest.mark.parametrize("bout", ["kernel"], indirect=True)
+@pytest.mark.usefixtures("decided")
+def test_a_claim_that_is_somewhat_off_is_replaced_and_nobody_refused(
+    bout: Bout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outer, "GROSS", 1e6)
     assert bout.clock.believed(bout.proven, 5_000) > 10_000
