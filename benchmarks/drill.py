@@ -90,9 +90,11 @@ def places() -> dict[str, list[str]]:
         leave += ["--inh-caps=-all", "--ambient-caps=-all"]
         found["user"] = [bwrap, "--dev-bind", "/", "/", *_opened_home(), "--cap-add", "ALL", *leave]
     if bwrap:
-        nested = [bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--bind", "/", "/", "--proc", "/proc"]
-        nested += ["--dev", "/dev", "--tmpfs", "/dev/shm"]
-        found |= {f"{name}, in bubblewrap": [*way, *nested] for name, way in found.items()}
+        nested = [bwrap, "--unshare-pid", "--unshare-ipc", "--bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
+        nested += ["--tmpfs", "/dev/shm"]
+        # Root in a user namespace of root's own making is refused (`Layers.sound`): the place is as root starts bwrap.
+        ways = {"root": [*nested, "--cap-add", "ALL"], "user": [*nested, "--unshare-user"]}
+        found |= {f"{name}, in bubblewrap": [*way, *ways[name]] for name, way in found.items()}
     return found
 
 

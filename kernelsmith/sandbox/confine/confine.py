@@ -19,6 +19,8 @@ from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.confine import landlock, linux, seccomp, view
 from kernelsmith.sandbox.limits import SCRATCH_INODES, Layer, Layers, Limits
 
+_SIBLINGS = 8
+"""Candidates that may use up their number of processes beside this one, where the kernel counts them together."""
 _OPEN_FILES = 256  # what passes through sockets counts per user, and must not use up what the judge may pass
 _PENDING_SIGNALS = 1024  # timers and queued signals, which count per user
 _STACK_BYTES = 8 << 20  # what Linux gives by default, whatever the user's shell says
@@ -90,8 +92,9 @@ def confine(world: World, limits: Limits, scratch: str) -> bool:
     _move_home(scratch, limits)
     if world.layers.user_namespace:
         linux.unshare(linux.CLONE_NEWUSER)
-    # Before the unshare, the limit would bind all candidates together; without it, it binds the whole user.
-    others = 0 if world.layers.user_namespace else tasks_of(os.getuid())
+    # Before the unshare, the limit would bind all candidates together; without it, it binds the whole user: those who
+    # start later must leave room for this one, and watch.py holds each to its own number.
+    others = 0 if world.layers.user_namespace else tasks_of(os.getuid()) + _SIBLINGS * limits.processes
     resource.setrlimit(resource.RLIMIT_NPROC, (limits.processes + others,) * 2)
     linux.drop_capabilities()
     linux.no_new_privileges()

@@ -15,4 +15,5 @@ def act(stage):
 
 def twin(stage):
     assert libc("prctl", 15, b"honest", 0, 0, 0) == 0
-    assert open("/proc/self/comm").read() == "honest\n" and os.getpid()
+    if os.path.exists("/proc/self"):  # empty where parts of /proc are covered and Landlock is missing
+        assert open("/proc/self/comm").read() == "honest\n"
