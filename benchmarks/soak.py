@@ -135,7 +135,7 @@ def main() -> None:
 
         def judge(number: int) -> None:
             source, expected, screened = KINDS[number % len(KINDS)]
-            distinct = f"{source}\n# candidate {number}\n"
+            distinct = source.replace("+ 1.0", f"+ 1.0 + {number} * 0.0")  # kernels of its own to build
             outcome = court.judge(distinct, screened=screened).outcome
             if outcome not in expected:
                 mistaken.append(f"candidate {number}: {outcome}, not {', '.join(expected)}")
