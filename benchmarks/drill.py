@@ -24,7 +24,7 @@ from pathlib import Path
 
 from kernelsmith.drill import catalog
 from kernelsmith.drill.deceive import TARGET, Court, deceive
-from kernelsmith.drill.drill import FULL, MODES
+from kernelsmith.drill.drill import MODES
 from kernelsmith.drill.perform import perform
 from kernelsmith.drill.world import World
 from kernelsmith.errors import KernelsmithError
@@ -34,6 +34,8 @@ from kernelsmith.records import DrillFault, DrillResult
 
 ROOT = Path(__file__).parents[1]
 USER = 65533
+REFUSED = "refused: "
+"""Begins the last word where kernelsmith itself says that a place cannot confine anybody, which is right of it."""
 COLUMNS = ("held", *DrillFault, "honest verdicts", "of them wrong")
 HONEST = {True: Outcome.PASSED, False: Outcome.WRONG_VALUES}
 
@@ -147,21 +149,22 @@ def main() -> None:
         try:
             return inside(arguments.inside, arguments.times, acts_only=arguments.acts_only)
         except KernelsmithError as error:
-            sys.exit(error.message)
+            sys.exit(f"{REFUSED}{error.message}")
     print(f"{'place':24}{'mode':26}" + "".join(f"{name:>16}" for name in COLUMNS))
-    failed = False
+    failed, had = False, False
     for place, way in places().items():
         for mode in [arguments.mode] if arguments.mode else MODES:
             if arguments.place and not place.startswith(arguments.place):
                 continue
             counts = row(way, mode, arguments)
             if isinstance(counts, str):
-                print(f"{place:24}{mode:26}  cannot be had here: {counts[:120]}", flush=True)
-                failed = failed or mode == FULL
+                print(f"{place:24}{mode:26}  {counts[:150]}", flush=True)
+                failed = failed or not counts.startswith(REFUSED)
                 continue
             print(f"{place:24}{mode:26}" + "".join(f"{counts[name]:>16}" for name in COLUMNS), flush=True)
+            had = True
             failed = failed or any(counts[name] for name in (*DrillFault, "of them wrong"))
-    sys.exit(1 if failed else 0)
+    sys.exit(1 if failed or not had else 0)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from kernelsmith.evaluate.clock.outer import OuterClock
 from kernelsmith.evaluate.room.admission import Place
 from kernelsmith.evaluate.room.room import MODEL_SEED, Room
 from kernelsmith.evaluate.sessions import allowance, transport
-from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession, LauncherSession
+from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession, KilledFailure, LauncherSession
 from kernelsmith.evaluate.sessions.stuck import DoubtError
 from kernelsmith.evaluate.truth.explore import cases, sequence, workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
@@ -67,7 +67,10 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True)
     kind = f"{operator.info.digest} {job.level} {job.bench}"
     try:
         with room.admission.admitted(kind, allowance.guess(room.sizes(operator)), tell) as place:
-            evaluation = _verdict(job, room, operator, clock, place)
+            try:
+                evaluation = _verdict(job, room, operator, clock, place)
+            except KilledFailure:  # once, that is not the candidate's fault
+                evaluation = _verdict(job, room, operator, clock, place, last=True)
     except DoubtError as doubt:
         room.probe()  # raises where the machine is to blame
         message = f"its kernels ran, and then the launcher process claimed that the machine is broken: {doubt.message}"
@@ -75,14 +78,17 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True)
     return evaluation.model_copy(update={"seconds": clock.seconds(), "confinement": room.confinement})
 
 
-def _verdict(job: Job, room: Room, operator: LoadedOperator, clock: _Clock, place: Place) -> Evaluation:
+def _verdict(
+    job: Job, room: Room, operator: LoadedOperator, clock: _Clock, place: Place, *, last: bool = False
+) -> Evaluation:
+    """One attempt; the `last` one blames the candidate whoever killed its processes, else that raises KilledFailure."""
     limits = allowance.limits(room.sizes(operator), room.threads, on_card=room.card.node is not None)
     with (
         closing(CandidateSession(room.zygote, limits, room.arenas, room.binaries)) as candidate,
         closing(LauncherSession(room.zygote, limits, room.arenas, room.binaries)) as launcher,
         room.attended(candidate.child, launcher.child, nbytes=limits.device_bytes),
     ):
-        place.users += (candidate.child, launcher.child)
+        place.users[:] = (candidate.child, launcher.child)
         deadline = time.monotonic() + job.seconds
         checked = job.checked and room.card.node is None  # there are checked builds for the CPU only
         examiner = Examiner(launcher, job.source, job.level, job.seed) if checked else None
@@ -94,6 +100,8 @@ def _verdict(job: Job, room: Room, operator: LoadedOperator, clock: _Clock, plac
             evaluation = _Evaluating(job, room, operator, candidate, launcher, checker, turns, clock).run()
             place.whole = True
         except CandidateFailure as failure:
+            if isinstance(failure, KilledFailure) and not last:
+                raise
             with turns.shared():
                 checker.explain(failure)
             evaluation = failure.evaluation()

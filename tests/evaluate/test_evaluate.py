@@ -5,7 +5,12 @@ Each kind of failure that a model produces gets the outcome it deserves, and the
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +18,7 @@ import pytest
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome, Stage, Verdict
+from kernelsmith.sandbox import usage
 
 OPERATOR = '''
 """Scaled sum of two vectors."""
@@ -267,3 +273,30 @@ def test_a_plan_follows_the_contents_of_declared_arguments_only(room, tmp_path):
     assert verdicts[0].outcome is Outcome.PASSED, verdicts[0].message
     assert verdicts[1].outcome is Outcome.NOT_IN_PLAN, verdicts[1].message
     assert "depends on the contents of its inputs" in verdicts[1].message
+
+
+def killing(room: Room, ended: threading.Event, times: int) -> None:
+    """SIGKILL for that many of the zygote's forks, each as soon as there is one."""
+    keeper = room.zygote.pid
+    standing = set(usage.descendants(keeper))
+    while times and not ended.is_set():
+        for pid in set(usage.descendants(keeper)) - standing:
+            standing.add(pid)
+            time.sleep(0.05)  # it is at work by then
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                times -= 1
+                break
+
+
+@pytest.mark.parametrize(("times", "outcome"), [(1, Outcome.PASSED), (1000, Outcome.CRASHED)])
+def test_a_process_killed_from_outside_is_blamed_on_nobody_the_first_time(judge, room, times, outcome):
+    judge(RIGHT + HOST)  # what is built once is built
+    ended = threading.Event()
+    killer = threading.Thread(target=killing, args=(room, ended, times))
+    killer.start()
+    try:
+        assert judge(RIGHT + HOST).outcome is outcome
+    finally:
+        ended.set()
+        killer.join()

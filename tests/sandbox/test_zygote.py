@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -232,6 +233,35 @@ def test_a_killed_judge_takes_everything_with_it(mode: str, act: str, temporary:
     judge.wait()
     judge.stdout.close()
     assert until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in family))
+    assert until(lambda: not os.listdir(temporary))
+
+
+_EARLY_JUDGE = """
+import sys
+from kernelsmith.sandbox.children.zygote import Zygote
+from tests.sandbox.zygotes import MODES, ROLES
+Zygote(python=sys.argv[2], preload=("slow_import",), path=[ROLES], without=MODES[sys.argv[1]])
+"""
+
+
+def names_below(pid: int) -> list[str]:
+    found = []
+    for other in usage.descendants(pid):
+        with contextlib.suppress(OSError):
+            found.append(Path(f"/proc/{other}/comm").read_text().strip())
+    return found
+
+
+@pytest.mark.parametrize("mode", ["full", "without namespaces"])
+def test_a_judge_killed_while_its_zygote_gets_ready_leaves_no_folder(mode: str, temporary: Path) -> None:
+    judge = subprocess.Popen(
+        [sys.executable, "-c", _EARLY_JUDGE, mode, everyones_python()],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    assert until(lambda: "slow import" in names_below(judge.pid))
+    judge.kill()
+    judge.wait()
     assert until(lambda: not os.listdir(temporary))
 
 

@@ -123,6 +123,10 @@ class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not 
         )
 
 
+class KilledFailure(CandidateFailure):
+    """Its process was ended by SIGKILL, and not by us: by a person or the kernel, or in some modes by itself."""
+
+
 class ChildSession:
     """A child of the zygote in one role."""
 
@@ -199,7 +203,8 @@ class ChildSession:
             return InfrastructureError(f"the sandbox lost the {self._what} process ({end.describe()})")
         words = f"did not finish within {seconds:g} s" if end.ending is Ending.TIMEOUT else end.excess(self._limits)
         words = words or f"process {end.describe()}"
-        return CandidateFailure(_OUTCOME_OF_ENDING[end.ending], f"the {self._what} {words}", stage=stage, log=end.log)
+        kind = KilledFailure if end.signal == "SIGKILL" and end.ending is Ending.SIGNALLED else CandidateFailure
+        return kind(_OUTCOME_OF_ENDING[end.ending], f"the {self._what} {words}", stage=stage, log=end.log)
 
     def _garbled(self, error: ValueError, stage: Stage) -> CandidateFailure:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kernelsmith.errors import InfrastructureError, SandboxError
 from kernelsmith.sandbox import usage
@@ -55,8 +56,6 @@ class ZygoteProcess:
             self._process = self._execute(python, environment, theirs.fileno(), setup.package)
             theirs.close()
             self.layers = self._greet(replace(setup, base=self.base))
-            if self.layers.mount_namespace:
-                Path(self.base).rmdir()  # it was only a place to mount on: nothing is left if we are killed
         except BaseException:
             theirs.close()
             self.close()
@@ -91,14 +90,20 @@ class ZygoteProcess:
     def _greet(self, setup: Setup) -> Layers:
         try:
             self.control.send(setup.encode())
-            said = json.loads(self.control.receive(time.monotonic() + _WARM_SECONDS).payload)
+            if self._said()["mounted"]:
+                Path(self.base).rmdir()  # it was only a place to mount on: nothing is left if we are killed
+            layers = self._said()["layers"]
         except (ProtocolError, TimeoutError) as error:
             hint = self._stderr() or "it ended without a word, as it does when memory is short; run again"
             raise SandboxError(f"the zygote did not start: {error}", hint) from error
+        return Layers(**{**layers, "notes": tuple(layers["notes"])})
+
+    def _said(self) -> dict[str, Any]:
+        """What the starting zygote says next, once before and once after it has imported everything."""
+        said: dict[str, Any] = json.loads(self.control.receive(time.monotonic() + _WARM_SECONDS).payload)
         if "error" in said:
             raise SandboxError(f"the zygote did not start: {said['error']}", self._stderr())
-        layers = said["layers"]
-        return Layers(**{**layers, "notes": tuple(layers["notes"])})
+        return said
 
     def make_scratch(self) -> str:
         """A folder for one child, where it cannot have a mount of its own."""

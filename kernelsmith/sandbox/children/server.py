@@ -44,11 +44,11 @@ def main(fd: int) -> None:
     try:
         world = entry.enter(setup)
         entry.check_reachable(setup.package, *setup.path)
+        control.send(json.dumps({"mounted": world.layers.mount_namespace}).encode())
         _warm_up(world)
     except BaseException as error:
         control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
         raise
-    control.send(json.dumps({"layers": asdict(world.layers)}).encode())
     _Server(control, world).serve()
 
 
@@ -96,6 +96,11 @@ class _Server:
         self._poll = select.poll()
 
     def serve(self) -> None:
+        try:
+            self._control.send(json.dumps({"layers": asdict(self._world.layers)}).encode())
+        except PeerGoneError:  # the judge ended while we got ready
+            self._end_all()
+            return
         self._poll.register(self._control.fileno(), select.POLLIN)
         while True:
             for fd, _ in self._poll.poll():
