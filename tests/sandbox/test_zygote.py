@@ -302,19 +302,11 @@ def test_torch_and_triton_are_there_at_once_and_threads_work() -> None:
         assert zygote.layers.sound
 
 
-@pytest.mark.parametrize(
-    ("mode", "kills", "ending"),
-    [
-        ("without namespaces", (0, 0), Ending.SIGNALLED),
-        ("without namespaces", (0, 1), Ending.LOST),
-        ("full", (0, 0), Ending.LOST),
-    ],
-)
-def test_whoever_is_killed_by_others_is_not_to_blame(
-    mode: str, kills: tuple[int, int], ending: Ending, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kills", "ending"), [((0, 0), Ending.SIGNALLED), ((0, 1), Ending.LOST)])
+def test_whoever_the_kernel_kills_for_memory_is_not_to_blame(
+    kills: tuple[int, int], ending: Ending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the kernel for memory, or by somebody outside: with pids of its own, nobody inside can have been it."""
-    with light_zygote(mode) as zygote:
+    with light_zygote() as zygote:
         counts = iter(kills)
         monkeypatch.setattr(usage, "kills_for_memory", lambda: next(counts))
         with zygote.spawn("honest_role", limits=SMALL) as child:

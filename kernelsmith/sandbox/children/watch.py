@@ -168,8 +168,6 @@ class Watched:
         if number == signal.SIGKILL and self._reason is None and usage.kills_for_memory() > self._kills_before:
             self._log += b"\nthe machine ran out of memory, and the kernel chose this process to end\n"
             return Ending.LOST, None, None  # it kept to its own limit: others took the memory
-        if number == signal.SIGKILL and self._reason is None and self.facts.own_pids and not self._out_of_time():
-            return Ending.LOST, None, None  # nobody inside can end process 1 of a pid namespace so
         if number is None:
             natural, status, name = Ending.EXITED, os.WEXITSTATUS(code), None
         else:
@@ -177,10 +175,6 @@ class Watched:
         if self._reason is Ending.KILLED and number != signal.SIGKILL:
             return natural, status, name  # it was faster than our wish to end it
         return self._reason or natural, status, name
-
-    def _out_of_time(self) -> bool:
-        """Whether RLIMIT_CPU, which is longer than this, may have ended it."""
-        return time.monotonic() - self.facts.started > self.limits.seconds
 
     def _tree(self) -> list[int]:
         if self.facts.own_pids:
