@@ -259,10 +259,12 @@ def test_a_judge_killed_while_its_zygote_gets_ready_leaves_no_folder(mode: str, 
         cwd=Path(__file__).parents[2],
         env={**os.environ, "TMPDIR": str(temporary)},
     )
-    assert until(lambda: "slow import" in names_below(judge.pid))
-    judge.kill()
-    judge.wait()
-    assert until(lambda: not os.listdir(temporary))
+    try:
+        assert until(lambda: "slow import" in names_below(judge.pid), seconds=60)
+    finally:
+        judge.kill()
+        judge.wait()
+    assert until(lambda: not os.listdir(temporary), seconds=60)
 
 
 def test_an_unsound_machine_is_refused_unless_told() -> None:
