@@ -18,7 +18,7 @@ from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.check.examine import Examiner, examined
 from kernelsmith.evaluate.check.screen import screen
 from kernelsmith.evaluate.clock import noise
-from kernelsmith.evaluate.clock.bench import POOL, Bench
+from kernelsmith.evaluate.clock.bench import POOL, Bench, host_alone
 from kernelsmith.evaluate.clock.configs import Dispatch, Vector, choose
 from kernelsmith.evaluate.clock.gate import Turns
 from kernelsmith.evaluate.clock.outer import OuterClock
@@ -228,7 +228,8 @@ class _Evaluating:
                 with self.checker.excused():  # another job's inputs may have taken the place of ours
                     names = [name for name in self.baselines() if rivals.build(name, number, seeds)]
                 lane = bench.lane(number, one.proven, names)
-                timings.append(bench.measure(lane, rivals, host_us=host, seconds=share))
+                here = bench.host_us(self.candidate, lane) if host_alone(one.proven) else host
+                timings.append(bench.measure(lane, rivals, host_us=here, seconds=share))
                 bench.refuse_hidden_work(self.candidate, lane, timings[-1])
                 self.launcher.forget(one.proven.plan_id)
         with self.turns.shared():

@@ -217,11 +217,22 @@ def today(x, y):
     assert "no baseline baseline: baseline: RuntimeError: today's kernel breaks later" in verdict.notes
 
 
-def test_work_that_no_plan_shows_is_refused_by_the_clock(judge):
-    """NumPy on the tensors' memory makes no aten call; it only takes time."""
-    slow = "    for _ in range(400 if x.numel() == 100_000 else 0):\n        z.numpy().sort()\n    kernel["
-    source, options = RIGHT + HOST.replace("    kernel[", slow), {"bench_seconds": 1.0, "baselines": ("eager",)}
+WORK = "    for _ in range(30 if x.numel() == 100_000 else 0):\n        z.numpy().sort()\n    kernel["
+"""NumPy on the tensors' memory makes no aten call; it only takes time."""
+ONLY_TIMED = "    import sys\n    if sys._getframe(1).f_code.co_name == '_repeat':\n        return x\n"
+"""Spares itself everything where it can see that nobody looks at its answer."""
+
+
+def test_work_that_no_plan_shows_counts_where_it_is_done(judge):
+    source, options = RIGHT + HOST.replace("    kernel[", WORK), {"bench_seconds": 1.0, "baselines": ("eager",)}
     verdict = judge(source, bench=True, screened=False, **options)
+    assert verdict.outcome is Outcome.PASSED, f"{verdict.outcome}: {verdict.message}"
+    assert [timing.host_us > 1_000 for timing in verdict.timings] == [True, *[False] * (len(verdict.timings) - 1)]
+
+
+def test_work_that_is_done_where_nobody_times_it_is_refused(judge):
+    host = HOST.replace("    kernel[", WORK).replace("    z = ", ONLY_TIMED + "    z = ", 1)
+    verdict = judge(RIGHT + host, bench=True, screened=False, bench_seconds=1.0, baselines=("eager",))
     assert verdict.outcome is Outcome.NOT_IN_PLAN, f"{verdict.outcome}: {verdict.message}"
     assert "a real call takes" in verdict.message
 

@@ -46,6 +46,7 @@ def test_honest_module_is_left_alone():
     [
         'wide = getattr(torch, "float32")',
         'half = getattr(torch, "float" + "16")',
+        "def typed(name): return getattr(torch, name)",
         "class Plan:\n    os = 3\nsize = Plan.os",
         "from operator import add as sys\nsum_ = sys.__name__",
     ],
@@ -93,6 +94,7 @@ def test_what_looks_like_it_is_left_alone(line):
         ("getattr(torch, 'o' + 's')", "use of torch.os"),
         ("getattr(torch, f'{\"o\"}s')", "use of torch.os"),
         ("hasattr(torch, 'sys')", "use of torch.sys"),
+        ("getattr(operator, ''.join(('f_', 'back')))", "a name that is computed"),
         ("from torch import *", "import of everything"),
         ("torch.__dict__['os']", "use of torch.__dict__"),
         ("import operator as op; op.attrgetter('__globals__')(operator)", "__globals__"),

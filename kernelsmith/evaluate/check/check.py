@@ -214,6 +214,13 @@ class Checker:
         except CandidateFailure as failure:
             raise failure.at(case.where(call=CALLS + 1)) from None
 
+    def ordinary(self, case: Case, choices: Sequence[Choice]) -> None:
+        """One real call of a workload that is not recorded, compared like any other; for whoever looks at the clock."""
+        try:
+            self._real_call(case, 1, tuple(choices), record=False)
+        except CandidateFailure as failure:
+            raise failure.at(case.where(call=1)) from None
+
     def properties(self, case: Case) -> None:
         """What the operator says of several calls together, if it does."""
         if self._operator.properties is None:

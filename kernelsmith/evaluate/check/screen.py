@@ -186,6 +186,8 @@ class _Rules(ast.NodeVisitor):
                 name = _text(node.args[1])
                 if name is not None:
                     self.attribute(node, node.args[0], name)
+                elif function.id == "getattr" and self.resolved(node.args[0]) is None:
+                    self.object(node, "getattr of a name that is computed", "write the attribute's name")
         if self.resolved(function) in ("operator.attrgetter", "operator.methodcaller"):
             for argument in node.args[: 1 if self.resolved(function) == "operator.methodcaller" else None]:
                 for name in (_text(argument) or "").split("."):
