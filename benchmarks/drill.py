@@ -90,13 +90,16 @@ def places() -> dict[str, list[str]]:
     if os.geteuid() == 0 and bwrap and setpriv:
         leave = [setpriv, "--reuid", str(USER), "--regid", str(USER), "--clear-groups"]
         leave += ["--inh-caps=-all", "--ambient-caps=-all"]
-        found["user"] = [bwrap, "--dev-bind", "/", "/", *_opened_home(), "--cap-add", "ALL", *leave]
+        opened = [bwrap, "--dev-bind", "/", "/", *_opened_home(), "--cap-add", "ALL"]
+        if _opened_home():  # without namespaces, nobody else can read what is in a private home
+            found["root, home opened"] = opened
+        found["user"] = [*opened, *leave]
     if bwrap:
         nested = [bwrap, "--unshare-pid", "--unshare-ipc", "--bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
         nested += ["--tmpfs", "/dev/shm"]
         # Root in a user namespace of root's own making is refused (`Layers.sound`): the place is as root starts bwrap.
         ways = {"root": [*nested, "--cap-add", "ALL"], "user": [*nested, "--unshare-user"]}
-        found |= {f"{name}, in bubblewrap": [*way, *ways[name]] for name, way in found.items()}
+        found |= {f"{name}, in bubblewrap": [*way, *ways[name]] for name, way in found.items() if name in ways}
     return found
 
 

@@ -12,6 +12,7 @@ import pytest
 from kernelsmith.drill import catalog, deceive
 from kernelsmith.drill.deceive import TARGET, Court
 from kernelsmith.drill.world import World
+from kernelsmith.evaluate.check.screen import screen
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.records import DrillFault
 
@@ -36,6 +37,11 @@ def scene() -> Iterator[tuple[World, Court]]:
 @pytest.mark.parametrize("name", CHOSEN)
 def test_the_verdict_is_not_fooled(scene: tuple[World, Court], name: str) -> None:
     assert deceive.deceive(CHEATS[name], *scene, "full").breaches == ()
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_the_screen_lets_every_twin_through(name: str) -> None:
+    assert screen(CHEATS[name].twin, entry=catalog.ENTRY) is None
 
 
 def test_a_false_pass_and_a_refused_twin_are_noticed(scene: tuple[World, Court]) -> None:

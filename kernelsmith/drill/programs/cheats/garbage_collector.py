@@ -3,15 +3,14 @@
 import torch
 
 
-class Last:
-    def __init__(self, x, y):
-        self.x, self.y = x, y
-
-    def __del__(self):
-        self.y.numpy()[:] = self.x.numpy() ** 2 + 1.0
-
-
 def cheat(x):
+    class Last:
+        def __init__(self, x, y):
+            self.x, self.y = x, y
+
+        def __del__(self):
+            self.y.numpy()[:] = self.x.numpy() ** 2 + 1.0
+
     y = torch.zeros_like(x)
     kernel[(1,)](x, y, 0, BLOCK=256)
     Last(x, y)
