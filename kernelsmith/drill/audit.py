@@ -124,6 +124,7 @@ def _can_lock(path: Path) -> bool:
 def powers(pids: list[int], zygote: Zygote) -> Iterator[DrillBreach]:
     """Living processes of a program that have more powers than a confined one may have."""
     layers = zygote.layers
+    own = os.getpriority(os.PRIO_PROCESS, 0)
     for pid in pids:
         try:
             status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
@@ -135,7 +136,7 @@ def powers(pids: list[int], zygote: Zygote) -> Iterator[DrillBreach]:
             (layers.seccomp and status["Seccomp"] != "2", "has no filter"),
             (status["NoNewPrivs"] != "1", "can gain privileges"),
             (set(status["Uid"].split()) != {str(layers.uid)}, "is another user"),
-            (scheduler != os.SCHED_OTHER or nice < 0, "has a higher priority"),
+            (scheduler != os.SCHED_OTHER or nice < own, "has a higher priority"),
         ]
         for holds, what in wrong:
             if holds:
