@@ -20,4 +20,4 @@ def act(stage):
 
 def twin(stage):
     assert os.sched_getaffinity(0)
-    assert os.getpriority(os.PRIO_PROCESS, 0) >= 0
+    assert os.getpriority(os.PRIO_PROCESS, 0) <= 19
