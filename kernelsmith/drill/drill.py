@@ -49,14 +49,15 @@ def play_cheats(mode: str, *, wanted: Chosen = everything) -> Iterator[DrillResu
     from kernelsmith.drill.deceive import TARGET, Court, deceive
     from kernelsmith.evaluate.room.room import Room
 
+    cheats = [cheat for cheat in catalog.cheats() if wanted(cheat.name)]
+    if not cheats:
+        return
     with World() as world:
         room = Room(TARGET, without=MODES[mode])
         try:
             with world.around(room.zygote):
                 court = Court(room, world.private)
-                for cheat in catalog.cheats():
-                    if wanted(cheat.name):
-                        yield deceive(cheat, world, court, mode)
+                yield from (deceive(cheat, world, court, mode) for cheat in cheats)
         finally:
             room.close()
 
