@@ -12,6 +12,7 @@ import base64
 import os
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 from kernelsmith.text import line
@@ -59,8 +60,13 @@ def _secrets(environment: Mapping[str, str]) -> Iterator[str]:
         if (found := _USER_INFO.search(value)) is not None:
             user, password = found.groups()
             yield from (password, unquote(password), f"{user}:{password}", f"{unquote(user)}:{unquote(password)}")
-        elif holds_secret(name, value) and not value.startswith("/"):  # the path of a file is no secret
+        elif holds_secret(name, value) and not _is_path(value.strip()):  # where a key lies is no secret
             yield value.strip()
+
+
+def _is_path(value: str) -> bool:
+    """Whether this names a file, here or elsewhere; base64 may begin with a slash, but has no suffix."""
+    return value.startswith("/") and (bool(Path(value).suffix) or Path(value).exists())
 
 
 def _forms(secret: str) -> Iterator[str]:

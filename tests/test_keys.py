@@ -78,6 +78,10 @@ def test_common_words_and_paths_are_none() -> None:
     )
 
 
+def test_a_key_that_begins_like_a_path_is_one() -> None:
+    assert keys.redact("got /abcDEF012+ghi/", {"API_KEY": "/abcDEF012+ghi/"}) == f"got {keys.REDACTED}"
+
+
 def test_a_spec_that_the_shell_filled_in_is_refused_without_being_repeated() -> None:
     with pytest.raises(UsageError, match="the value of a secret") as refused:
         make(f"command:agent --key {SECRET}", environment={"AGENT_TOKEN": SECRET})

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.check.examine import Examiner, examined
 from kernelsmith.evaluate.check.screen import screen
@@ -102,7 +103,8 @@ def _verdict(
         except CandidateFailure as failure:
             if isinstance(failure, KilledFailure) and not last:
                 raise
-            with turns.shared():
+            # the verdict stands, whatever happens while somebody looks for its reason
+            with contextlib.suppress(CandidateFailure, InfrastructureError), turns.shared():
                 checker.explain(failure)
             evaluation = failure.evaluation()
     clock.compile = checker.compile_seconds + candidate.build_seconds + launcher.build_seconds

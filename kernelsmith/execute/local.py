@@ -32,7 +32,9 @@ from kernelsmith.execute.wire import (
 from kernelsmith.model import Evaluation, Job, OperatorInfo, OperatorRef, Seed
 from kernelsmith.sandbox.limits import Layer
 from kernelsmith.sandbox.wire.protocol import MAX_FRAME, ProtocolError
+from kernelsmith.text import line
 
+WHY_CHARS = 300
 STOP_SECONDS = 10.0
 LOAD_SECONDS = 600.0
 """Until an operator file must be loaded and described: importing torch and building a large model take minutes."""
@@ -177,7 +179,7 @@ class _Judge:
                 continue
             future, tell = waiting
             if isinstance(reply, Waiting):
-                tell(reply.why)
+                tell(line(reply.why, WHY_CHARS))  # a judge of a foreign operator may say anything
             else:
                 future.set_result(reply)
         with self._lock:

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.clock import noise
 from kernelsmith.evaluate.sessions.session import CandidateFailure, LauncherSession
@@ -111,6 +112,12 @@ class OuterClock:
     @cached_property
     def empty_ns(self) -> int:
         """What an undisturbed honest launcher takes for a question without steps, nanoseconds."""
+        try:
+            return self._asked_nothing()
+        except CandidateFailure as failure:  # it runs nobody's kernel
+            raise InfrastructureError(f"a launcher without kernels failed: {failure.message}") from failure
+
+    def _asked_nothing(self) -> int:
         plan = LaunchPlan(buffers=(), kernels=(), steps=(), outputs=())
         plan_id = self._clean.prepare(plan, None, self._checker.remaining(Stage.BENCH)).plan_id
         self._clean.rest()
