@@ -35,6 +35,9 @@ from kernelsmith.execute.wire import (
 )
 from kernelsmith.sandbox.wire.protocol import Channel, ProtocolError
 
+CLOSE_SECONDS = 5.0
+"""For ending everything in good order once the controller has hung up."""
+
 
 class Judge:
     """Reads requests, answers each on a thread of its own, writes replies one at a time."""
@@ -113,6 +116,10 @@ def run(channel: Channel, rooms: Rooms, width: int) -> NoReturn:
     try:
         Judge(channel, rooms, width).serve()
     finally:
+        # An operator file that never finishes loading holds what closing waits for; what a room started dies with us.
+        last = threading.Timer(CLOSE_SECONDS, os._exit, (1,))
+        last.daemon = True
+        last.start()
         rooms.close()
         sys.stdout.flush()
         os._exit(0)  # threads may still wait for candidates that are dead by now
