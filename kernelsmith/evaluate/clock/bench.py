@@ -5,8 +5,9 @@ kernel which kept an answer would give a stale one. Some timed replays, one at a
 at the end, run on contents whose truth is known; their outputs are asked for afterwards and compared whole. The
 launcher's nanoseconds are bounded from outside: never more than the judge's own clock around the question, never less
 than writing the outputs can take, and their median must agree with what `outer` finds by the judge's own clock. The
-host function's own Python is measured apart, by the judge's clock around real calls on a small case, and counts in
-every speed-up (on the CPU a call costs replay + host); a real call of a workload may not take much longer than both.
+host function's own Python is measured apart, by the judge's clock around real calls without kernels (on a small case
+where the plan holds other work), and counts in every speed-up (on the CPU a call costs replay + host); a real call of a
+workload may not take much longer than both.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -44,10 +46,8 @@ PLAIN_US = 1000.0
 """A host function that takes longer than this is not measured more precisely."""
 REAL_CALLS, HIDDEN_FACTOR, HIDDEN_MS = 20, 3.0, 2.0
 """Most real calls per workload, and how much longer the fastest may take than the plan and the host's Python."""
-WAIT_SECONDS = 0.02
-"""Times the number of the call, before the next one, for other programs may be in the way: 4 seconds in all."""
 BUSY_MS = 15.0
-"""More, where other programs are at work: an answer then waits for its turn."""
+"""More for an ordinary call, whose answer waits for its turn several times, where other programs are at work."""
 CARRIED_NS_PER_BYTE = 1.0
 """For handing the tensors of an ordinary call to the candidate and back: pages that it touches for the first time, 0.3
 nanoseconds per byte and direction where nothing else runs."""
@@ -148,20 +148,14 @@ class Bench:
         expected = HIDDEN_FACTOR * (timing.median_ms + timing.host_us / 1e3) + HIDDEN_MS
         known = self._checker.known(case, 1)
         carried = (known.input_bytes + known.output_bytes) * CARRIED_NS_PER_BYTE / 1e6
-        questions: tuple[tuple[Callable[[], object], float], ...] = (
-            (lambda: candidate.repeat(1, launch=True, seconds=self._checker.remaining(Stage.BENCH)), expected),
-            (lambda: self._checker.ordinary(case, used), expected + carried),
-        )
-        for question, allowed in questions:
-            fastest, busy = float("inf"), 0.0
-            for number in range(1, REAL_CALLS + 1):
-                question()
-                fastest = min(fastest, candidate.answered_ns / 1e6)
-                if fastest <= allowed + (BUSY_MS if busy > noise.WORTH_SAYING else 0.0):
-                    break
-                with self._checker.excused():  # the candidate stands still, so what is busy now is somebody else's
-                    busy = max(busy, noise.busy_share(number * WAIT_SECONDS))
-            else:
+
+        def repeated() -> None:
+            candidate.repeat(1, launch=True, seconds=self._checker.remaining(Stage.BENCH))
+
+        ordinary = partial(self._checker.ordinary, case, used)
+        for question, more_ms, busy_ms in ((repeated, 0.0, 0.0), (ordinary, carried, BUSY_MS)):
+            fastest = self._fastest(question, candidate, expected + more_ms, busy_ms)
+            if fastest is not None:
                 raise CandidateFailure(
                     Outcome.NOT_IN_PLAN,
                     f"a real call takes {fastest:.3g} ms, but its launch plan {timing.median_ms:.3g} ms and the host "
@@ -169,6 +163,20 @@ class Bench:
                     stage=Stage.BENCH,
                     where=case.where(),
                 )
+
+    def _fastest(
+        self, question: Callable[[], None], candidate: CandidateSession, allowed_ms: float, busy_ms: float
+    ) -> float | None:
+        """Milliseconds of the fastest of REAL_CALLS answers where none came within `allowed_ms`, or `busy_ms` more
+        where other programs are at work; None where one did."""
+        fastest = float("inf")
+        patience = noise.Patience(self._checker.excused, REAL_CALLS)
+        for _ in patience:
+            question()
+            fastest = min(fastest, candidate.answered_ns / 1e6)
+            if fastest <= allowed_ms + (busy_ms if patience.disturbed else 0.0):
+                return None
+        return fastest
 
     def host_us(self, candidate: CandidateSession, lane: Lane) -> float:
         """The host function's own time per call, microseconds, by the judge's clock around many calls.

@@ -7,6 +7,9 @@ wait for each other: with one of two cores taken, a torch.compile kernel of 20 m
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 LOOK_SECONDS = 0.1
@@ -20,6 +23,32 @@ def busy_share(seconds: float = LOOK_SECONDS) -> float:
     time.sleep(seconds)
     idle, total = (after - then for after, then in zip(_times(), before, strict=True))
     return 1.0 - idle / total if total else 0.0
+
+
+@dataclass
+class Patience:
+    """Rounds of a question that other programs may disturb, with a longer wait after each. Whoever is asked stands
+    still meanwhile, so what is busy then is somebody else's."""
+
+    excused: Callable[[], AbstractContextManager[None]]
+    """Entered for a wait, so that nobody's time limit pays for it."""
+    rounds: int = 20
+    wait_seconds: float = 0.02
+    """Times the number of the round: 4 seconds in all."""
+    busy: float = 0.0
+    """The largest share of the processor, 0..1, that others used in a wait so far."""
+
+    def __iter__(self) -> Iterator[int]:
+        """Numbers of the rounds, from 1 on; leave the loop once a round was undisturbed."""
+        for number in range(1, self.rounds + 1):
+            yield number
+            with self.excused():
+                self.busy = max(self.busy, busy_share(number * self.wait_seconds))
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other programs may be the reason."""
+        return self.busy > WORTH_SAYING
 
 
 def note(share: float) -> tuple[str, ...]:

@@ -57,8 +57,6 @@ MIRROR_BYTES = 512 << 20
 """Most copies of a plan per question, and most memory for them; one copy there is always."""
 ROUNDS = 20
 """The first that agrees with the claim is enough."""
-WAIT_SECONDS = 0.02
-"""Times the number of the round, before the next one: 4 seconds in all."""
 GROSS = 2.0
 """Times what is allowed, from which on a claim is refused where the machine was quiet."""
 AUDITED = 3
@@ -87,8 +85,9 @@ class OuterClock:
         self._launcher.rest()
         count = _copies(proven.plan, claimed_ns)
         allowed = count * (FACTOR * claimed_ns + STEP_NS * len(proven.plan.steps)) + EMPTY * self.empty_ns
-        spent, busy = math.inf, 0.0
-        for number in range(1, ROUNDS + 1):
+        spent = math.inf
+        patience = noise.Patience(self._checker.excused, ROUNDS)
+        for number in patience:
             contents = [FRESH + number * AT_ONCE + copy for copy in range(count)]
             self._random.shuffle(contents)
             taken, memory = self._question(proven, contents)
@@ -97,9 +96,7 @@ class OuterClock:
                 self._audit(proven, contents, memory)
             if taken <= allowed:
                 return claimed_ns
-            with self._checker.excused():  # the launcher stands still, so what is busy now is somebody else's
-                busy = max(busy, noise.busy_share(number * WAIT_SECONDS))
-        if busy > noise.WORTH_SAYING or spent <= GROSS * allowed:
+        if patience.disturbed or spent <= GROSS * allowed:
             return spent / count
         raise CandidateFailure(
             Outcome.SANDBOX_VIOLATION,
