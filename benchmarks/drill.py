@@ -29,7 +29,7 @@ from kernelsmith.drill.perform import perform
 from kernelsmith.drill.world import World
 from kernelsmith.errors import KernelsmithError
 from kernelsmith.evaluate.room.room import Room
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.records import DrillFault, DrillResult
 
 ROOT = Path(__file__).parents[1]

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.runs import CallStatus
 from kernelsmith.sandbox import usage
 from kernelsmith.store import Store

@@ -26,7 +26,7 @@ from pathlib import Path
 from kernelsmith.drill import catalog
 from kernelsmith.drill.deceive import TARGET, Court
 from kernelsmith.evaluate.room.room import Room
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.sandbox import usage
 
 SAMPLES = 40

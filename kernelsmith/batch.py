@@ -22,11 +22,12 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
+from kernelsmith.base import Frozen, Scalar
 from kernelsmith.config import Settings
 from kernelsmith.errors import KernelsmithError, UsageError
 from kernelsmith.files import read_toml
 from kernelsmith.flights import Flights
-from kernelsmith.model import Frozen, OperatorRef, Scalar
+from kernelsmith.model import OperatorRef
 from kernelsmith.proposal import Spent, Usage
 from kernelsmith.records import BatchItem, BatchResult, TuneRecord, TuneResult
 from kernelsmith.session import Listener, Order, read_text, start

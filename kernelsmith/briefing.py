@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kernelsmith.model import Outcome, Seed
+from kernelsmith.model import Seed
+from kernelsmith.outcome import Outcome
 from kernelsmith.proposal import Brief, Spent, TargetFacts
 from kernelsmith.runs import Call, CallStatus, RunSpec, TrialRecord
 

@@ -11,7 +11,8 @@ from decimal import Decimal
 
 from pydantic import Field
 
-from kernelsmith.model import Evaluation, Frozen
+from kernelsmith.base import Frozen
+from kernelsmith.model import Evaluation
 from kernelsmith.proposal import Budget, Spent, StopReason, Usage
 
 RESERVED_SHARE = 0.10

@@ -19,9 +19,9 @@ from urllib.parse import unquote_plus
 
 from pydantic import Field, ValidationError, field_validator
 
+from kernelsmith.base import Frozen
 from kernelsmith.errors import UsageError
 from kernelsmith.files import read_toml
-from kernelsmith.model import Frozen
 from kernelsmith.proposal import MOST_USD, Budget, Usd
 
 PREFIX = "KERNELSMITH_"

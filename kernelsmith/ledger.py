@@ -10,8 +10,10 @@ import time
 from collections import Counter
 
 from kernelsmith import budget
+from kernelsmith.base import digest
 from kernelsmith.briefing import History, scores, to_mend
-from kernelsmith.model import Evaluation, Level, Outcome, Stage, digest
+from kernelsmith.model import Evaluation
+from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.proposal import Candidate, Prompt, Reply, Spent, StopReason, Usage
 from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verdict, spent
 from kernelsmith.store import Store

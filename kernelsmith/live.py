@@ -12,7 +12,7 @@ import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Protocol, Self
 
-from kernelsmith.model import Level
+from kernelsmith.outcome import Level
 from kernelsmith.proposal import Budget, Spent
 from kernelsmith.records import (
     CallEnded,

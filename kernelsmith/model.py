@@ -6,34 +6,18 @@ only for a candidate that passed, a mismatch only for wrong values. What is prop
 
 from __future__ import annotations
 
-import hashlib
 import math
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from kernelsmith.base import Frozen, Scalar
+from kernelsmith.evidence import Evidence, Mismatch
 from kernelsmith.faults import Fault
-
-Scalar = bool | int | float | str
-
-
-def digest(*parts: str | bytes) -> str:
-    """SHA-256 over length-prefixed parts, 16 hex digits: names contents in the store."""
-    h = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        h.update(len(data).to_bytes(8, "little"))
-        h.update(data)
-    return h.hexdigest()[:16]
-
-
-class Frozen(BaseModel):
-    """Base of every record: immutable, unknown fields refused, field docstrings go to the JSON schema."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings")
-
+from kernelsmith.outcome import Level, Outcome, Stage
+from kernelsmith.space import Region, Sweep, Where
 
 # ---------------------------------------------------------------- operators
 
@@ -116,99 +100,6 @@ class OperatorInfo(Frozen):
 
 
 # ---------------------------------------------------------------- verdicts
-
-
-class Outcome(StrEnum):
-    PASSED = "passed"
-    REJECTED = "rejected"
-    NO_CODE = "no_code"
-    PATCH_FAILED = "patch_failed"
-    COMPILE_ERROR = "compile_error"
-    RESOURCE_LIMIT = "resource_limit"
-    RUNTIME_ERROR = "runtime_error"
-    WRONG_VALUES = "wrong_values"
-    WRONG_SHAPE = "wrong_shape"
-    WRONG_DTYPE = "wrong_dtype"
-    MUTATED_INPUT = "mutated_input"
-    OUT_OF_BOUNDS = "out_of_bounds"
-    UNINITIALIZED_READ = "uninitialized_read"
-    RACE = "race"
-    INT_OVERFLOW = "int_overflow"
-    NOT_IN_PLAN = "not_in_plan"
-    NONDETERMINISTIC = "nondeterministic"
-    TIMEOUT = "timeout"
-    MEMORY = "memory"
-    SANDBOX_VIOLATION = "sandbox_violation"
-    CRASHED = "crashed"
-
-
-class Stage(StrEnum):
-    """Where in the flow a verdict fell."""
-
-    PARSE = "parse"
-    SCREEN = "screen"
-    LOAD = "load"
-    RECORD = "record"
-    COMPILE = "compile"
-    CHECK = "check"
-    BENCH = "bench"
-
-
-class Level(StrEnum):
-    QUICK = "quick"
-    FULL = "full"
-
-
-class Where(Frozen):
-    """The case at which a candidate failed first."""
-
-    dims: dict[str, int] = {}
-    dtypes: dict[str, str] = {}
-    layouts: dict[str, str] = {}
-    scalars: dict[str, Scalar | None] = {}
-    values: str = ""
-    """Kind of contents, for example `normal`, `one NaN`, `all negative`."""
-    call: int = 0
-    """Which call in the sequence on this input, from 0."""
-    replay: bool = False
-    """True: found in the replay of the launch plan; False: in a real call of the host function."""
-
-    def describe(self) -> str:
-        parts = [f"{k}={v}" for k, v in (self.dims | self.dtypes | self.scalars).items()]
-        parts += [f"{k} {v}" for k, v in self.layouts.items() if v != "contiguous"]
-        parts += [self.values] if self.values else []
-        parts += [f"call {self.call}"] if self.call else []
-        return ", ".join(parts) or "the given inputs"
-
-
-class Mismatch(Frozen):
-    """The worst wrong element of one output."""
-
-    output: int
-    index: tuple[int, ...]
-    got: float | int | bool | str
-    expected: float | int | bool | str
-    bound: float
-    """Largest allowed absolute difference at this element."""
-    count: int
-    """Wrong elements in this output."""
-    total: int
-
-
-class RegionStatus(StrEnum):
-    SWEPT = "swept"
-    SAMPLED = "sampled"
-    REFUTED = "refuted"
-
-
-class Region(Frozen):
-    """A box of the input space and what is known about it."""
-
-    dims: dict[str, tuple[int, int]] = {}
-    dtypes: dict[str, str] = {}
-    layouts: dict[str, str] = {}
-    scalars: dict[str, Scalar | None] = {}
-    status: RegionStatus
 
 
 class Verdict(StrEnum):
@@ -335,6 +226,9 @@ class Evaluation(Frozen):
     """What checked builds of its kernels found, if they were asked; the message names the first ones."""
     cases: int = Field(default=0, ge=0)
     verified: tuple[Region, ...] = ()
+    """What is known of the input space: boxes that were swept or sampled, and those that are refuted."""
+    evidence: Evidence | None = None
+    """What was run, how often, and what was not; None where nothing ran."""
     timings: tuple[Timing, ...] = ()
     choices: tuple[WorkloadChoice, ...] = ()
     notes: tuple[str, ...] = ()
@@ -407,6 +301,12 @@ class Job(Frozen):
     seed: int
     """Of inputs and repeats; candidates and prompts never see it."""
     bench: bool = True
+    sweeps: tuple[Sweep, ...] = ()
+    """Dims that are walked size by size, after the cases of the level."""
+    check_seconds: float | None = Field(default=None, gt=0)
+    """Wall seconds that the check may take; None: what the level allows. What was left out is said."""
+    revealing: tuple[Where, ...] = ()
+    """Where earlier candidates of the run failed, the latest first: tried first."""
     checked: bool = True
     """Whether checked builds of the kernels run on a few cases, and on one that failed."""
     baselines: tuple[str, ...] = ("eager", "compile")

@@ -22,8 +22,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from kernelsmith.base import Frozen, digest
 from kernelsmith.dialects import foreign
-from kernelsmith.model import Frozen, digest
 from kernelsmith.text import clean
 
 ITEM_SIZES: dict[str, int] = {

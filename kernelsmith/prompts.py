@@ -12,8 +12,10 @@ from pathlib import Path
 from string import Template
 
 from kernelsmith import library, resources
+from kernelsmith.base import Scalar
 from kernelsmith.errors import UsageError
-from kernelsmith.model import ArgumentInfo, Evaluation, OperatorInfo, Outcome, Scalar, Timing, WorkloadChoice
+from kernelsmith.model import ArgumentInfo, Evaluation, OperatorInfo, Timing, WorkloadChoice
+from kernelsmith.outcome import Outcome
 from kernelsmith.proposal import Brief, Prompt, TargetFacts, Trial
 from kernelsmith.text import code, fence, line
 

@@ -11,7 +11,8 @@ from typing import Annotated
 
 from pydantic import Field, PlainSerializer
 
-from kernelsmith.model import Evaluation, Frozen, OperatorInfo, Scalar, Seed, digest
+from kernelsmith.base import Frozen, Scalar, digest
+from kernelsmith.model import Evaluation, OperatorInfo, Seed
 
 Usd = Annotated[Decimal, PlainSerializer(float, return_type=float, when_used="json")]
 """US dollars: exact inside, a plain number in JSON."""

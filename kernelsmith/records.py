@@ -10,22 +10,13 @@ import json
 from enum import StrEnum
 from typing import Any, Literal
 
+from kernelsmith.base import Frozen
+from kernelsmith.evidence import Evidence, Mismatch
 from kernelsmith.faults import Fault
-from kernelsmith.model import (
-    Confinement,
-    DeviceMark,
-    Evaluation,
-    Frozen,
-    Level,
-    Mismatch,
-    Outcome,
-    Region,
-    Stage,
-    Timing,
-    Verdict,
-    Where,
-)
+from kernelsmith.model import Confinement, DeviceMark, Evaluation, Timing, Verdict
+from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.proposal import Budget, Spent, StopReason, Usage
+from kernelsmith.space import Region, Where
 
 # ---------------------------------------------------------------- tune
 
@@ -192,6 +183,8 @@ class KernelReport(Frozen):
     reproduce: str
     confinement: Confinement | None
     """What kept it in; None where it never ran."""
+    evidence: Evidence | None = None
+    """What was run, how often, and what was not."""
 
     @classmethod
     def of(cls, kernel: str, evaluation: Evaluation) -> KernelReport:

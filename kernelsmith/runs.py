@@ -16,8 +16,10 @@ from pathlib import Path
 
 from pydantic import Field
 
+from kernelsmith.base import Frozen
 from kernelsmith.errors import StoreError
-from kernelsmith.model import Confinement, Evaluation, Frozen, Level, OperatorInfo, OperatorRef
+from kernelsmith.model import Confinement, Evaluation, OperatorInfo, OperatorRef
+from kernelsmith.outcome import Level
 from kernelsmith.proposal import Budget, Candidate, Prompt, Spent, StopReason, Trial, Usage
 
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelsmith import files, keys, prompts, seals, targets
+from kernelsmith.base import Frozen
 from kernelsmith.briefing import History, brief
 from kernelsmith.config import Settings, installed_versions
 from kernelsmith.errors import OperatorError, UsageError
 from kernelsmith.execute import Executor
-from kernelsmith.model import Frozen, OperatorInfo, OperatorRef
+from kernelsmith.model import OperatorInfo, OperatorRef
 from kernelsmith.proposal import Brief, Budget, Prompt
 from kernelsmith.propose import Proposer, specs
 from kernelsmith.records import TuneRecord, TuneResult

@@ -10,7 +10,8 @@ from typing import Literal
 
 from kernelsmith.budget import goal_met
 from kernelsmith.ledger import Ledger
-from kernelsmith.model import Level, OperatorRef, Timing
+from kernelsmith.model import OperatorRef, Timing
+from kernelsmith.outcome import Level
 from kernelsmith.proposal import Spent, StopReason
 from kernelsmith.records import CallEnded, CallStarted, TrialJudged, TuneResult, TuneStarted, Winner
 from kernelsmith.runs import Call, Folder, Run, TrialRecord

@@ -12,8 +12,8 @@ from typing import Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from kernelsmith import files, resources
+from kernelsmith.base import Frozen, Scalar
 from kernelsmith.errors import UsageError
-from kernelsmith.model import Frozen, Scalar
 from kernelsmith.proposal import TargetFacts
 
 

@@ -23,7 +23,8 @@ from kernelsmith.execute import DeviceLostError, Executor
 from kernelsmith.flights import Flights
 from kernelsmith.keys import redact
 from kernelsmith.ledger import Ledger
-from kernelsmith.model import DeviceMark, Evaluation, Job, Level, Outcome, Seed
+from kernelsmith.model import DeviceMark, Evaluation, Job, Seed
+from kernelsmith.outcome import Level, Outcome
 from kernelsmith.proposal import Brief, Candidate, Prompt, Reply, StopReason, TargetFacts
 from kernelsmith.propose import Proposer, Request
 from kernelsmith.propose.reply import NoCode, parse

@@ -15,24 +15,22 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
+from kernelsmith.base import digest
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import (
     Confinement,
     Evaluation,
     Job,
-    Level,
     OperatorInfo,
     OperatorRef,
-    Outcome,
     Seed,
-    Stage,
     StageSeconds,
     Timing,
     Verdict,
     Workload,
-    digest,
 )
+from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.proposal import Brief, Budget, Prompt, Reply, TargetFacts, Usage
 from kernelsmith.propose import Request
 from kernelsmith.runs import RunSpec

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from kernelsmith.briefing import History, brief, failures, scores, to_mend
-from kernelsmith.model import Level
+from kernelsmith.outcome import Level
 from kernelsmith.proposal import Candidate, Spent
 from kernelsmith.runs import TrialRecord, Verdict
 from tests.fakes import TARGET, evaluation_of, spec

@@ -7,7 +7,8 @@ from decimal import Decimal
 import pytest
 
 from kernelsmith.budget import Allowance, Grant, allowance, goal_met, grant, reserved_seconds, search_seconds, stop
-from kernelsmith.model import Evaluation, Outcome, Stage, StageSeconds
+from kernelsmith.model import Evaluation, StageSeconds
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.proposal import Budget, Spent, StopReason, Usage
 from tests.fakes import timing
 

@@ -15,7 +15,8 @@ import pytest
 
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room.room import Room
-from kernelsmith.model import Job, Level, OperatorRef, Outcome
+from kernelsmith.model import Job, OperatorRef
+from kernelsmith.outcome import Level, Outcome
 
 CASES = Path(__file__).parent / "cases"
 

@@ -19,8 +19,8 @@ import pytest
 
 from kernelsmith import records, resources, session
 from kernelsmith.__main__ import main
+from kernelsmith.base import Frozen
 from kernelsmith.commands.runs import Status
-from kernelsmith.model import Frozen
 from kernelsmith.store import Store
 from kernelsmith.summary import FOREIGN
 from tests.cli_with_fakes import fake_executor

@@ -14,7 +14,8 @@ PACKAGE = Path(__file__).parents[1] / "kernelsmith"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "templates" not in path.parts)
 
 ORDER = (
-    *("errors", "text", "keys", "files", "faults", "model", "proposal", "dialects", "plan"),
+    *("errors", "text", "keys", "files", "faults", "base", "outcome", "space", "evidence", "model", "proposal"),
+    *("dialects", "plan"),
     *("resources", "config", "targets", "library", "prompts", "operators"),
     *("records", "runs", "seals", "budget", "migrations", "rows", "store"),
     *("propose", "triton_cpu", "devices", "sandbox", "execute", "evaluate", "drill"),
@@ -127,7 +128,7 @@ def test_help_loads_no_more_than_typer_needs(tmp_path: Path) -> None:
 STAGES = {
     "triton_cpu": ("errors isa", "read", "emit", "run", "watch"),
     "sandbox": ("limits usage roles", "confine", "wire", "children", "record", "replay"),
-    "evaluate": ("machine", "truth", "sessions", "check", "clock", "room"),
+    "evaluate": ("machine", "truth", "sessions", "check", "region", "repeat", "clock", "room"),
 }
 """Folders of a unit, after the modules that all of them may use: each imports only what stands before it."""
 

@@ -8,19 +8,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from kernelsmith.model import (
-    Confinement,
-    Evaluation,
-    Mismatch,
-    Outcome,
-    Stage,
-    Timing,
-    Verdict,
-    Where,
-    Workload,
-    digest,
-)
+from kernelsmith.base import digest
+from kernelsmith.evidence import Mismatch
+from kernelsmith.model import Confinement, Evaluation, Timing, Verdict, Workload
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.proposal import Usage
+from kernelsmith.space import Where
 
 
 def timing(weight: float = 1.0, **speedup: tuple[float, float, float]) -> Timing:

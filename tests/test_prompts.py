@@ -9,23 +9,22 @@ import pytest
 from kernelsmith import prompts, resources, targets
 from kernelsmith.errors import UsageError
 from kernelsmith.evaluate.check.rules import ALLOWED_IMPORTS
+from kernelsmith.evidence import Mismatch
 from kernelsmith.model import (
     ArgumentInfo,
     ConfigChoice,
     DimInfo,
     Evaluation,
-    Mismatch,
     OperatorInfo,
-    Outcome,
     Seed,
-    Stage,
     Timing,
     Verdict,
-    Where,
     Workload,
     WorkloadChoice,
 )
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.proposal import Brief, Budget, Candidate, Prompt, Spent, Trial, Usage
+from kernelsmith.space import Where
 
 WORKLOADS = (
     Workload(dims={"M": 4096, "N": 1024}, dtypes={"x": "bfloat16"}),

@@ -6,7 +6,7 @@ from decimal import Decimal
 from rich.console import Console
 
 from kernelsmith import live
-from kernelsmith.model import Level, Outcome, Stage
+from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.proposal import Budget, Spent, StopReason, Usage
 from kernelsmith.records import (
     CallStarted,

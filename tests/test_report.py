@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from kernelsmith.errors import UsageError
-from kernelsmith.model import Level
+from kernelsmith.outcome import Level
 from kernelsmith.proposal import Reply, StopReason, Usage
 from kernelsmith.records import RunState
 from kernelsmith.report import render, summarise

@@ -17,7 +17,7 @@ import pytest
 
 from kernelsmith.errors import StoreError, UsageError
 from kernelsmith.migrations import STEPS
-from kernelsmith.model import Level
+from kernelsmith.outcome import Level
 from kernelsmith.proposal import Candidate, Prompt, Reply, StopReason, Usage
 from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verdict, spent
 from kernelsmith.store import FILE, MAX_CELL_BYTES, Store

@@ -16,7 +16,8 @@ import pytest
 
 from kernelsmith.errors import InfrastructureError, ProviderError, StoreError, UsageError
 from kernelsmith.execute import DeviceLostError, Tell, quiet, wire
-from kernelsmith.model import DeviceMark, Evaluation, Job, Level, Outcome
+from kernelsmith.model import DeviceMark, Evaluation, Job
+from kernelsmith.outcome import Level, Outcome
 from kernelsmith.proposal import Budget, Reply, StopReason, Usage
 from kernelsmith.propose import Request
 from kernelsmith.records import CallEnded, DeviceGivenUp, JudgingWaits, Notice, TrialJudged, TuneRecord, TuneResult

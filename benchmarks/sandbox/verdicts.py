@@ -10,7 +10,8 @@ from pathlib import Path
 
 from benchmarks.sandbox.line import Line
 from kernelsmith.execute.local import LocalExecutor
-from kernelsmith.model import Evaluation, Job, Level, OperatorRef, Outcome
+from kernelsmith.model import Evaluation, Job, OperatorRef
+from kernelsmith.outcome import Level, Outcome
 
 WIDTH = 2
 OPERATOR = '''

@@ -15,7 +15,8 @@ from kernelsmith.commands.common import EXIT_NO, operator_ref, print_lines, prin
 
 if TYPE_CHECKING:
     from kernelsmith.config import Settings
-    from kernelsmith.model import Level, OperatorRef
+    from kernelsmith.model import OperatorRef
+    from kernelsmith.outcome import Level
     from kernelsmith.records import KernelReport
 
 FULL_SECONDS = 600.0
@@ -51,7 +52,7 @@ def check(
 ) -> None:
     """Is this kernel right? Exit code 0: it passed; 1: it did not, and why; 2: could not answer."""
     from kernelsmith import config
-    from kernelsmith.model import Level
+    from kernelsmith.outcome import Level
 
     settings = config.load({"device": device, "unsafe_no_sandbox": unsafe_no_sandbox or None, "targets": targets})
     ref = operator_ref(operator, overrides, max_bytes, foreign=foreign)
@@ -85,7 +86,7 @@ def bench(
     could not answer.
     """
     from kernelsmith import config
-    from kernelsmith.model import Level
+    from kernelsmith.outcome import Level
 
     settings = config.load({"device": device, "unsafe_no_sandbox": unsafe_no_sandbox or None, "targets": targets})
     ref = operator_ref(operator, overrides, max_bytes, foreign=foreign)

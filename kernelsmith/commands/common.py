@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from kernelsmith.errors import UsageError
 
 if TYPE_CHECKING:
-    from kernelsmith.model import Frozen, OperatorRef, Scalar
+    from kernelsmith.base import Frozen, Scalar
+    from kernelsmith.model import OperatorRef
 
 EXIT_NO = 1
 EXIT_ERROR = 2

@@ -19,7 +19,8 @@ from kernelsmith.drill.world import World
 from kernelsmith.errors import KernelsmithError
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room.room import Room
-from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome
+from kernelsmith.model import Evaluation, Job, OperatorRef
+from kernelsmith.outcome import Outcome
 from kernelsmith.records import DrillBreach, DrillFault, DrillResult
 
 TARGET = "cpu"

@@ -31,11 +31,13 @@ from kernelsmith.evaluate.sessions.stuck import DoubtError
 from kernelsmith.evaluate.truth.explore import cases, sequence, workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.execute import Tell, quiet
-from kernelsmith.model import Evaluation, Job, Level, Outcome, Region, RegionStatus, Stage, StageSeconds, Timing
+from kernelsmith.model import Evaluation, Job, StageSeconds, Timing
 from kernelsmith.operators.load import LoadedOperator
+from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.wire.arguments import Arguments
 from kernelsmith.sandbox.wire.messages import Load, Tunable
+from kernelsmith.space import Region, RegionStatus
 
 CASES_ELSEWHERE = 8
 

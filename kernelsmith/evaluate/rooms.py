@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kernelsmith.base import digest
 from kernelsmith.devices import cards, marks
 from kernelsmith.devices.cards import Card
 from kernelsmith.errors import InfrastructureError
@@ -23,7 +24,8 @@ from kernelsmith.evaluate.clock.gate import DeviceGate
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.evaluate.sessions.stuck import StuckError
 from kernelsmith.execute import DeviceLostError, Tell, quiet
-from kernelsmith.model import DeviceMark, Evaluation, Job, Outcome, Stage, digest
+from kernelsmith.model import DeviceMark, Evaluation, Job
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.targets import resolve
 
 CHANCES = 2

@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
+from kernelsmith.base import Frozen
 from kernelsmith.errors import InfrastructureError, KernelsmithError, OperatorError, SandboxError, UsageError
 from kernelsmith.execute import DeviceLostError
-from kernelsmith.model import DeviceMark, Evaluation, Frozen, Job, OperatorInfo, OperatorRef, Seed
+from kernelsmith.model import DeviceMark, Evaluation, Job, OperatorInfo, OperatorRef, Seed
 
 
 class Describe(Frozen):

@@ -6,8 +6,10 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kernelsmith.model import ArgumentInfo, OperatorInfo, Region, RegionStatus, Scalar
+from kernelsmith.base import Scalar
+from kernelsmith.model import ArgumentInfo, OperatorInfo
 from kernelsmith.plan import ITEM_SIZES
+from kernelsmith.space import Region, RegionStatus
 
 MAX_CASES = 12
 MAX_BYTES = 64 << 20

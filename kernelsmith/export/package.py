@@ -15,21 +15,14 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from kernelsmith.base import Frozen, digest
 from kernelsmith.errors import KernelsmithError, UsageError
 from kernelsmith.export.kernel import bake
 from kernelsmith.export.render import Rendering
-from kernelsmith.model import (
-    ArgumentInfo,
-    Confinement,
-    Evaluation,
-    Frozen,
-    OperatorInfo,
-    Outcome,
-    Region,
-    RegionStatus,
-    digest,
-)
+from kernelsmith.model import ArgumentInfo, Confinement, Evaluation, OperatorInfo
+from kernelsmith.outcome import Outcome
 from kernelsmith.proposal import Candidate, Spent, TargetFacts
+from kernelsmith.space import Region, RegionStatus
 
 _TAKEN = frozenset({"kernelsmith", "torch", "triton", "numpy", "pytest"})
 

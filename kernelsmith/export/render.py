@@ -13,8 +13,9 @@ from kernelsmith.export.call import Call, read_call, sizes_code
 from kernelsmith.export.cases import cases, draw_code
 from kernelsmith.export.reference import strip
 from kernelsmith.export.words import boxes, case_list, points, region_table, timing_table
-from kernelsmith.model import ArgumentInfo, Evaluation, OperatorInfo, Region
+from kernelsmith.model import ArgumentInfo, Evaluation, OperatorInfo
 from kernelsmith.proposal import TargetFacts
+from kernelsmith.space import Region
 from kernelsmith.text import line, markdown
 
 PACKAGE_VERSION = "0.1.0"

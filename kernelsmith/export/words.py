@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from kernelsmith.export.cases import Case
-from kernelsmith.model import Region, Timing, Workload
+from kernelsmith.model import Timing, Workload
+from kernelsmith.space import Region
 from kernelsmith.text import line
 
 MAX_ROWS = 12

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from kernelsmith.base import Scalar
 from kernelsmith.errors import OperatorError
-from kernelsmith.model import Scalar
 from kernelsmith.operators.expressions import Dim, Expression, Predicate, Relation, expression, relation
 from kernelsmith.plan import ITEM_SIZES
 

@@ -19,8 +19,9 @@ from typing import Any
 
 import torch
 
+from kernelsmith.base import Scalar, digest
 from kernelsmith.errors import USER_ERRORS, OperatorError
-from kernelsmith.model import ArgumentInfo, OperatorInfo, Scalar, Workload, digest
+from kernelsmith.model import ArgumentInfo, OperatorInfo, Workload
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.operators.native import RETURN_IT, execute, placed
 from kernelsmith.operators.seeded import seeded

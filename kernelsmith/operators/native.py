@@ -19,9 +19,10 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from kernelsmith.base import Scalar, digest
 from kernelsmith.errors import USER_ERRORS, OperatorError, UsageError
 from kernelsmith.files import read_text
-from kernelsmith.model import ArgumentInfo, DimInfo, OperatorInfo, Scalar, Workload, digest
+from kernelsmith.model import ArgumentInfo, DimInfo, OperatorInfo, Workload
 from kernelsmith.operators.declare import Operator, ScalarSpec, TensorSpec, WorkloadSpec
 from kernelsmith.operators.expressions import Dim, Expression
 from kernelsmith.operators.loaded import LoadedOperator, number

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pydantic import Field
 
-from kernelsmith.model import Frozen
+from kernelsmith.base import Frozen
 from kernelsmith.proposal import Brief, Prompt, Reply, Usage
 
 

@@ -13,7 +13,8 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kernelsmith.model import ConfigChoice, Scalar
+from kernelsmith.base import Scalar
+from kernelsmith.model import ConfigChoice
 from kernelsmith.proposal import Trial
 
 Number = int | float | bool | str

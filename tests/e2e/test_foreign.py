@@ -9,7 +9,8 @@ import pytest
 
 from kernelsmith.errors import OperatorError
 from kernelsmith.execute.local import LocalExecutor
-from kernelsmith.model import Job, OperatorRef, Outcome
+from kernelsmith.model import Job, OperatorRef
+from kernelsmith.outcome import Outcome
 from tests.e2e import kernels
 
 HOSTILE = """

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from kernelsmith.model import Level
+from kernelsmith.outcome import Level
 from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord
 from kernelsmith.store import Store
 from tests.e2e import kernels

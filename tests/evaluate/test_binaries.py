@@ -7,7 +7,7 @@ import pytest
 from kernelsmith.evaluate.sessions.binaries import Binaries
 from kernelsmith.evaluate.sessions.building import BuilderSession
 from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.plan import MAX_KERNELS
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Limits

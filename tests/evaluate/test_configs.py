@@ -10,7 +10,7 @@ import pytest
 
 from kernelsmith.evaluate.clock import configs
 from kernelsmith.evaluate.sessions.session import CandidateFailure
-from kernelsmith.model import Outcome, Stage
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.sandbox.wire.messages import Choice
 
 GATE: Any = SimpleNamespace(shared=nullcontext, exclusive=nullcontext)

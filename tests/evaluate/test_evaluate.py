@@ -17,7 +17,8 @@ import pytest
 
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room.room import Room
-from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome, Stage, Verdict
+from kernelsmith.model import Evaluation, Job, OperatorRef, Verdict
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.sandbox import usage
 
 OPERATOR = '''

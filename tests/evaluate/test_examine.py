@@ -15,7 +15,8 @@ from kernelsmith.evaluate.truth.inputs import CallInputs, Case
 from kernelsmith.evaluate.truth.oracle import Truth
 from kernelsmith.evaluate.truth.truths import Known
 from kernelsmith.faults import Fault, FaultKind, Schedule
-from kernelsmith.model import Evaluation, Level, Outcome, Stage, Workload
+from kernelsmith.model import Evaluation, Workload
+from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.plan import LaunchPlan, ScratchBuffer
 from kernelsmith.sandbox.wire.memory import ArenaPool
 from kernelsmith.sandbox.wire.messages import HOST, Examine, Examined

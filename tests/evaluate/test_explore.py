@@ -9,7 +9,7 @@ import pytest
 from kernelsmith.evaluate.truth.contents import Values
 from kernelsmith.evaluate.truth.explore import ELEMENTS, LIMITS, cases, nearest, sequence, workload_cases
 from kernelsmith.evaluate.truth.inputs import materialise
-from kernelsmith.model import Level
+from kernelsmith.outcome import Level
 from tests.operators.files import made
 
 ROWS = """

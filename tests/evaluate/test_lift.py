@@ -12,8 +12,9 @@ from kernelsmith.evaluate.clock.lift_helpers import NotLiftableError
 from kernelsmith.evaluate.clock.lift_source import Placeholder, Variant, rewrite
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room.room import MODEL_SEED, Room
-from kernelsmith.model import Job, OperatorRef, Outcome
+from kernelsmith.model import Job, OperatorRef
 from kernelsmith.operators.load import LoadedOperator, load
+from kernelsmith.outcome import Outcome
 
 NATIVE = '''
 """Shifted row sum of exponentials."""

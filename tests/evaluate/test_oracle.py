@@ -16,8 +16,8 @@ from kernelsmith.evaluate.truth.explore import cases, workload_cases
 from kernelsmith.evaluate.truth.inputs import CallInputs, Case, materialise
 from kernelsmith.evaluate.truth.oracle import truth
 from kernelsmith.evaluate.truth.trivial import refuse_trivial
-from kernelsmith.model import Level, Outcome
 from kernelsmith.operators.load import LoadedOperator
+from kernelsmith.outcome import Level, Outcome
 from tests.evaluate import stand_ins as k
 from tests.operators.files import made
 

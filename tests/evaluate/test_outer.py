@@ -18,8 +18,9 @@ from kernelsmith.evaluate.clock.outer import OuterClock
 from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession, LauncherSession
 from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.evaluate.truth.truths import Truths
-from kernelsmith.model import OperatorRef, Outcome
+from kernelsmith.model import OperatorRef
 from kernelsmith.operators.load import LoadedOperator, load
+from kernelsmith.outcome import Outcome
 from kernelsmith.sandbox import roles
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Limits

@@ -12,8 +12,8 @@ import torch
 from kernelsmith.errors import OperatorError
 from kernelsmith.evaluate.check.properties import violated
 from kernelsmith.evaluate.truth.inputs import CallInputs, Case, altered, materialise
-from kernelsmith.model import Outcome
 from kernelsmith.operators.loaded import LoadedOperator
+from kernelsmith.outcome import Outcome
 from tests.operators.files import made
 
 OPERATOR = """

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernelsmith import resources
+from kernelsmith.base import digest
 from kernelsmith.devices import marks
 from kernelsmith.devices.cards import Card
 from kernelsmith.errors import InfrastructureError
@@ -21,7 +22,8 @@ from kernelsmith.evaluate.room.attendant import Trouble
 from kernelsmith.evaluate.rooms import Rooms
 from kernelsmith.evaluate.sessions.stuck import StuckError
 from kernelsmith.execute import DeviceLostError
-from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome, Stage, digest
+from kernelsmith.model import Evaluation, Job, OperatorRef
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.sandbox.children import zygote
 from kernelsmith.sandbox.children.zygote import Child, Zygote
 from kernelsmith.sandbox.limits import Ending, Exit

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernelsmith.evaluate.check.screen import screen
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 
 HONEST = """
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.usage import descendants

@@ -16,7 +16,8 @@ from kernelsmith.evaluate.check.unwatched import movable
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.evaluate.sessions.session import ChildSession, LauncherSession
-from kernelsmith.model import Evaluation, Job, OperatorRef, Outcome
+from kernelsmith.model import Evaluation, Job, OperatorRef
+from kernelsmith.outcome import Outcome
 from kernelsmith.plan import (
     ConstantBuffer,
     Copy,

@@ -17,7 +17,8 @@ from kernelsmith.errors import InfrastructureError, OperatorError, UsageError
 from kernelsmith.evaluate.room.admission import Tickets
 from kernelsmith.execute.local import LocalExecutor
 from kernelsmith.execute.wire import Describe
-from kernelsmith.model import Job, OperatorRef, Outcome
+from kernelsmith.model import Job, OperatorRef
+from kernelsmith.outcome import Outcome
 from kernelsmith.sandbox.wire.protocol import MAX_FRAME
 
 OPERATOR = """

@@ -12,16 +12,14 @@ from kernelsmith.model import (
     Evaluation,
     OperatorInfo,
     OperatorRef,
-    Outcome,
-    Region,
-    RegionStatus,
-    Stage,
     Timing,
     Verdict,
     Workload,
     WorkloadChoice,
 )
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.proposal import Candidate, TargetFacts
+from kernelsmith.space import Region, RegionStatus
 from tests.fakes import UNCONFINED
 
 ROOT = Path(__file__).parents[2]

@@ -13,16 +13,9 @@ import torch
 
 from kernelsmith.errors import UsageError
 from kernelsmith.export import export
-from kernelsmith.model import (
-    ConfigChoice,
-    Evaluation,
-    OperatorInfo,
-    OperatorRef,
-    Outcome,
-    Region,
-    RegionStatus,
-    Stage,
-)
+from kernelsmith.model import ConfigChoice, Evaluation, OperatorInfo, OperatorRef
+from kernelsmith.outcome import Outcome, Stage
+from kernelsmith.space import Region, RegionStatus
 from tests.export.packages import example, kernel_source, sampled, winner
 
 BOX = {"M": (1, 300), "N": (1, 9000)}

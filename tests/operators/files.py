@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from kernelsmith.model import OperatorRef, Scalar
+from kernelsmith.base import Scalar
+from kernelsmith.model import OperatorRef
 from kernelsmith.operators.load import LoadedOperator, load
 
 HEAD = """\

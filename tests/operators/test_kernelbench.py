@@ -10,7 +10,7 @@ import torch
 from kernelsmith.errors import OperatorError
 from kernelsmith.evaluate.truth.explore import cases
 from kernelsmith.evaluate.truth.inputs import materialise
-from kernelsmith.model import Level
+from kernelsmith.outcome import Level
 from tests.operators.files import problem
 
 LINEAR = '''

@@ -5,7 +5,8 @@ import ast
 import pytest
 
 from kernelsmith import library
-from kernelsmith.model import ConfigChoice, Evaluation, Outcome, Stage, Workload, WorkloadChoice
+from kernelsmith.model import ConfigChoice, Evaluation, Workload, WorkloadChoice
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.proposal import Candidate, Trial
 from kernelsmith.propose.numeric import Config, NumericSearch, pruned, tuners
 

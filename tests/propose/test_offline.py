@@ -1,16 +1,7 @@
 from __future__ import annotations
 
-from kernelsmith.model import (
-    ArgumentInfo,
-    ConfigChoice,
-    Evaluation,
-    OperatorInfo,
-    Outcome,
-    Seed,
-    Stage,
-    Workload,
-    WorkloadChoice,
-)
+from kernelsmith.model import ArgumentInfo, ConfigChoice, Evaluation, OperatorInfo, Seed, Workload, WorkloadChoice
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.proposal import Brief, Candidate, Prompt, TargetFacts, Trial
 from kernelsmith.propose import Request
 from kernelsmith.propose.offline import OfflineProposer

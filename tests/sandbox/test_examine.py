@@ -7,7 +7,7 @@ import torch
 
 from kernelsmith.devices.cpu import CpuDevice
 from kernelsmith.faults import Fault, FaultKind, Schedule
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.plan import Copy, Fill, LaunchPlan, View
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.replay.examine import Examination

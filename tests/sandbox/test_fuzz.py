@@ -21,7 +21,7 @@ import torch
 from pydantic import ValidationError
 
 import kernelsmith
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.plan import (
     MAX_ARGUMENTS,
     MAX_STATE_BYTES,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.plan import Launch, LaunchPlan, StateBuffer, Writer, writers
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.wire.messages import Called, Choice, Failed, Loaded

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 
+from kernelsmith.base import digest
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.model import Outcome, digest
+from kernelsmith.outcome import Outcome
 from kernelsmith.plan import (
     MAX_ELEMENTS,
     ConstantBuffer,

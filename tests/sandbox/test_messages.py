@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from kernelsmith.faults import Fault, FaultKind
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.plan import Copy, Fill, InputBuffer, LaunchPlan, ScratchBuffer, StateBuffer, View
 from kernelsmith.sandbox.wire.arguments import (
     ALIGNMENT,

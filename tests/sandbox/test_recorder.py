@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.plan import (
     ConstantBuffer,
     Copy,

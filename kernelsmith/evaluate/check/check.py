@@ -23,6 +23,7 @@ from functools import partial
 
 import torch
 
+from kernelsmith.base import digest
 from kernelsmith.evaluate.check.examine import Examiner, key
 from kernelsmith.evaluate.check.properties import violated
 from kernelsmith.evaluate.check.unwatched import Answer, Unwatched, movable, same_launches
@@ -31,8 +32,8 @@ from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSes
 from kernelsmith.evaluate.truth.compare import Finding, compare, held_otherwise, untouched
 from kernelsmith.evaluate.truth.inputs import CallInputs, Case, changeable, materialise
 from kernelsmith.evaluate.truth.truths import Known, Truths
-from kernelsmith.model import Outcome, Stage, digest
 from kernelsmith.operators.load import LoadedOperator
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.plan import Launch, LaunchPlan
 from kernelsmith.sandbox.wire.memory import Arena
 from kernelsmith.sandbox.wire.messages import Called, Choice, Order, Replay

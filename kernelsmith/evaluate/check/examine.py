@@ -17,7 +17,7 @@ from kernelsmith.evaluate.sessions.session import CandidateFailure, LauncherSess
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.evaluate.truth.truths import Known
 from kernelsmith.faults import Fault, FaultKind, Schedule
-from kernelsmith.model import Level, Outcome, Stage
+from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.plan import LaunchPlan
 from kernelsmith.sandbox.roles import MODULE_NAME
 from kernelsmith.sandbox.wire.messages import HOST, Examine

@@ -17,9 +17,9 @@ from kernelsmith.errors import USER_ERRORS, OperatorError
 from kernelsmith.evaluate.sessions.session import CandidateFailure
 from kernelsmith.evaluate.truth.compare import Finding
 from kernelsmith.evaluate.truth.inputs import CallInputs, ListValue, ScalarValue, TensorValue, Value, lay_out
-from kernelsmith.model import Outcome
 from kernelsmith.operators.declare import Layout
 from kernelsmith.operators.loaded import LoadedOperator
+from kernelsmith.outcome import Outcome
 
 Answerer = Callable[[CallInputs], tuple[Any, list[torch.Tensor]]]
 """Calls the candidate: what it returned, and the storages after the call, one per buffer."""

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from kernelsmith.evaluate.check import rules
 from kernelsmith.evaluate.check.rules import ALLOWED_IMPORTS
-from kernelsmith.model import Evaluation, Outcome, Stage
+from kernelsmith.model import Evaluation
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.text import INVISIBLE, clean
 
 MAX_SOURCE_CHARS = 400_000

@@ -25,7 +25,7 @@ from kernelsmith.evaluate.sessions import transport
 from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession
 from kernelsmith.evaluate.truth.compare import Finding
 from kernelsmith.evaluate.truth.truths import Known
-from kernelsmith.model import Outcome, Stage
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.plan import ConstantBuffer, InputBuffer, Launch, LaunchPlan, PointerArgument
 from kernelsmith.sandbox.wire.messages import Called, Choice, Launched
 

@@ -27,7 +27,8 @@ from kernelsmith.evaluate.clock.rivals import Rivals
 from kernelsmith.evaluate.sessions import transport
 from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession, LauncherSession
 from kernelsmith.evaluate.truth.truths import Known
-from kernelsmith.model import Outcome, Stage, Timing, Verdict
+from kernelsmith.model import Timing, Verdict
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.plan import Launch
 from kernelsmith.sandbox.wire.arguments import Region
 from kernelsmith.sandbox.wire.messages import Keep, Sample

@@ -16,7 +16,8 @@ from kernelsmith.evaluate.clock.bench import Bench
 from kernelsmith.evaluate.clock.gate import Turns
 from kernelsmith.evaluate.sessions.session import CandidateFailure
 from kernelsmith.evaluate.truth.inputs import Case
-from kernelsmith.model import ConfigChoice, Outcome, WorkloadChoice
+from kernelsmith.model import ConfigChoice, WorkloadChoice
+from kernelsmith.outcome import Outcome
 from kernelsmith.sandbox.wire.messages import Choice, Tunable
 
 SAMPLES = 3

@@ -19,10 +19,11 @@ from kernelsmith.evaluate.clock.lift_source import Placeholder, Variant, rewrite
 from kernelsmith.evaluate.truth.contents import Values
 from kernelsmith.evaluate.truth.explore import cases, workload_cases
 from kernelsmith.evaluate.truth.inputs import CallInputs, Case, materialise
-from kernelsmith.model import Level, Seed
+from kernelsmith.model import Seed
 from kernelsmith.operators.declare import ScalarSpec
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.operators.loaded import number
+from kernelsmith.outcome import Level
 
 
 class _CaughtError(Exception):

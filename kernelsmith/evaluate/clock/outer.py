@@ -34,7 +34,7 @@ from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.clock import noise
 from kernelsmith.evaluate.sessions.session import CandidateFailure, LauncherSession
-from kernelsmith.model import Outcome, Stage
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.plan import InputBuffer, LaunchPlan
 from kernelsmith.sandbox.replay.replay import layout
 from kernelsmith.sandbox.wire.arguments import Region

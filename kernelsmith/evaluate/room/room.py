@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from kernelsmith.base import digest
 from kernelsmith.devices import cards, marks
 from kernelsmith.devices.cards import Card
 from kernelsmith.devices.health import health_of
@@ -30,7 +31,7 @@ from kernelsmith.evaluate.sessions.stuck import StuckError
 from kernelsmith.evaluate.truth.dynamic import refuse_dynamic
 from kernelsmith.evaluate.truth.trivial import refuse_trivial
 from kernelsmith.evaluate.truth.truths import LIMIT_BYTES, Truths
-from kernelsmith.model import Confinement, OperatorRef, Seed, digest
+from kernelsmith.model import Confinement, OperatorRef, Seed
 from kernelsmith.operators.load import LoadedOperator, load
 from kernelsmith.sandbox.children.zygote import Child, ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Layer, Limits

@@ -12,8 +12,8 @@ from kernelsmith.evaluate import machine
 from kernelsmith.evaluate.truth.answers import run
 from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.evaluate.truth.inputs import Case, materialise
-from kernelsmith.model import Stage
 from kernelsmith.operators.loaded import LoadedOperator
+from kernelsmith.outcome import Stage
 from kernelsmith.sandbox.limits import Limits
 
 LIFETIME_SECONDS = 3600.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.sessions.session import ChildSession, failure_of
-from kernelsmith.model import Stage
+from kernelsmith.outcome import Stage
 from kernelsmith.sandbox import roles
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Limits

@@ -16,8 +16,10 @@ from kernelsmith.evaluate.sessions.binaries import Binaries
 from kernelsmith.evaluate.sessions.stuck import DoubtError, StuckError
 from kernelsmith.evaluate.sessions.transport import Desk
 from kernelsmith.evaluate.truth.inputs import Case
+from kernelsmith.evidence import Mismatch
 from kernelsmith.faults import Fault
-from kernelsmith.model import Evaluation, Mismatch, Outcome, Stage, Where
+from kernelsmith.model import Evaluation
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.plan import MAX_KERNELS, Kernel, LaunchPlan
 from kernelsmith.sandbox import roles
 from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
@@ -59,6 +61,7 @@ from kernelsmith.sandbox.wire.messages import (
 )
 from kernelsmith.sandbox.wire.protocol import ProtocolError
 from kernelsmith.sandbox.wire.reading import candidate_reply, launcher_reply
+from kernelsmith.space import Where
 
 LOG_CHARS = 4000
 _T = TypeVar("_T")

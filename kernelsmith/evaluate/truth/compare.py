@@ -15,8 +15,9 @@ import torch
 from kernelsmith.errors import USER_ERRORS, OperatorError
 from kernelsmith.evaluate.truth.inputs import CallInputs, TensorValue
 from kernelsmith.evaluate.truth.oracle import Expected, Truth
-from kernelsmith.model import Mismatch, Outcome
+from kernelsmith.evidence import Mismatch
 from kernelsmith.operators.loaded import LoadedOperator
+from kernelsmith.outcome import Outcome
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 
 import torch
 
+from kernelsmith.base import Scalar
 from kernelsmith.errors import USER_ERRORS
 from kernelsmith.evaluate.truth.contents import TensorRequest, Values
 from kernelsmith.evaluate.truth.inputs import Case, materialise
-from kernelsmith.model import Level, Scalar
 from kernelsmith.operators.declare import Layout, ScalarSpec, TensorSpec
 from kernelsmith.operators.expressions import Dim
 from kernelsmith.operators.loaded import LoadedOperator, number
+from kernelsmith.outcome import Level
 
 LIMITS = {Level.QUICK: 40, Level.FULL: 200}
 """Cases per level, workloads included."""

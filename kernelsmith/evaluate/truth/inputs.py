@@ -12,11 +12,13 @@ from typing import Any
 
 import torch
 
+from kernelsmith.base import Frozen, Scalar, digest
 from kernelsmith.evaluate.truth.contents import TensorRequest, Values, fill
-from kernelsmith.model import Frozen, Scalar, Where, Workload, digest
+from kernelsmith.model import Workload
 from kernelsmith.operators.declare import Layout, TensorSpec, Word
 from kernelsmith.operators.loaded import LoadedOperator, number
 from kernelsmith.plan import View
+from kernelsmith.space import Where
 
 GUARD_BYTES = 4096
 """Canary bytes before and after what a view reaches; as much as a block of 1024 floats can overrun."""

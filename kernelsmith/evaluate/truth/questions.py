@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from kernelsmith.model import Frozen, OperatorRef, Seed
+from kernelsmith.base import Frozen
+from kernelsmith.model import OperatorRef, Seed
 
 
 class Open(Frozen):

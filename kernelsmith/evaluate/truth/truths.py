@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import torch
 
+from kernelsmith.base import digest
 from kernelsmith.evaluate.truth.inputs import CallInputs, Case, altered, materialise
 from kernelsmith.evaluate.truth.oracle import Truth, truth
-from kernelsmith.model import digest
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.plan import ITEM_SIZES
 from kernelsmith.sandbox.wire.tensors import torch_threads

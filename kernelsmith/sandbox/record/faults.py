@@ -12,7 +12,7 @@ from types import TracebackType
 
 import torch
 
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.sandbox.record.autotune_hook import PrunedError
 from kernelsmith.sandbox.wire.messages import Failed
 

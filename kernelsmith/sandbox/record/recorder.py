@@ -19,7 +19,7 @@ import torch
 import triton
 
 from kernelsmith.devices import open_device
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.plan import LaunchPlan
 from kernelsmith.sandbox.record.aten_table import AtenRecorder
 from kernelsmith.sandbox.record.autotune_hook import Tuning

@@ -18,7 +18,7 @@ import torch
 from pydantic import ValidationError
 from torch.utils._python_dispatch import _disable_current_modes
 
-from kernelsmith.model import digest
+from kernelsmith.base import digest
 from kernelsmith.plan import (
     MAX_CONSTANT_BYTES,
     Argument,

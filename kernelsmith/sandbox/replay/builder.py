@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelsmith.errors import InfrastructureError, KernelsmithError
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.sandbox.wire.builds import Built, Identified, Identify, Source
 from kernelsmith.sandbox.wire.messages import Broken, BuilderReply, Failed
 from kernelsmith.sandbox.wire.protocol import Channel, PeerGoneError

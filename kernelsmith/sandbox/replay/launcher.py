@@ -17,7 +17,7 @@ import torch
 from kernelsmith.devices import open_device
 from kernelsmith.errors import InfrastructureError, KernelsmithError
 from kernelsmith.faults import CheckedLaunchError
-from kernelsmith.model import Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.plan import Kernel, LaunchPlan
 from kernelsmith.sandbox.replay.examine import Examination
 from kernelsmith.sandbox.replay.replay import BoundKernel, CheckedKernel, Device, PlanError, Workspace

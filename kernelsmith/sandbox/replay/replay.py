@@ -18,9 +18,9 @@ from typing import Protocol
 
 import torch
 
+from kernelsmith.base import digest
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.faults import Fault, Schedule
-from kernelsmith.model import digest
 from kernelsmith.plan import (
     ITEM_SIZES,
     Argument,

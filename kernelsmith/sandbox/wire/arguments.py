@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from kernelsmith.model import Frozen
+from kernelsmith.base import Frozen
 from kernelsmith.plan import ITEM_SIZES, View
 
 ALIGNMENT = 64

@@ -13,7 +13,7 @@ from typing import Literal, Self
 
 from pydantic import ConfigDict, Field
 
-from kernelsmith.model import Frozen
+from kernelsmith.base import Frozen
 from kernelsmith.plan import MAX_TTIR_CHARS, Kernel
 from kernelsmith.triton_cpu.emit.sites import Watch
 from kernelsmith.triton_cpu.run.launch import Binary

@@ -41,8 +41,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from kernelsmith.base import Frozen
 from kernelsmith.faults import Fault, Schedule
-from kernelsmith.model import Frozen, Outcome
+from kernelsmith.outcome import Outcome
 from kernelsmith.plan import (
     MAX_ARGUMENTS,
     MAX_BUFFERS,

@@ -1,0 +1,131 @@
+"""What a verdict rests on: the cases that were run, how near the answers came, what repeats and sweeps showed, which
+versions did it, and what was left out. Frozen records; no torch.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from kernelsmith.base import Frozen
+from kernelsmith.outcome import Level, Outcome
+from kernelsmith.space import Region, RegionStatus, Sweep, Where
+
+
+class Mismatch(Frozen):
+    """The worst wrong element of one output."""
+
+    output: int
+    index: tuple[int, ...]
+    got: float | int | bool | str
+    expected: float | int | bool | str
+    bound: float
+    """Largest allowed absolute difference at this element."""
+    count: int
+    """Wrong elements in this output."""
+    total: int
+
+
+class CaseTried(Frozen):
+    """One case, and what came of it."""
+
+    where: Where
+    runs: int = Field(gt=0)
+    """Real calls and replays whose answers were compared."""
+    outcome: Outcome = Outcome.PASSED
+
+
+class Closeness(Frozen):
+    """How near the answers for one output came to the truth, over all runs."""
+
+    output: str
+    """`output 0`, or the name of a mutated argument."""
+    dtype: str
+    rule: str
+    """What they were held to: `measured`, `exact`, `bound=`, `check=`, or the name of a tolerance policy."""
+    ulp: float = Field(ge=0)
+    """Largest distance, in units in the last place of the dtype at the truth."""
+    share: float = Field(ge=0)
+    """Largest distance as a share of what was allowed at that element; above 1 where it was wrong."""
+    where: Where
+    """Where that share was reached."""
+
+
+class Swept(Frozen):
+    """One dim walked size by size."""
+
+    sweep: Sweep
+    base: Where
+    """The other dims, dtypes and layouts, and the contents."""
+    tried: int = Field(ge=0)
+    """Sizes that were run; fewer than the sweep has where the time ended."""
+    wrong: tuple[tuple[int, int], ...] = ()
+    """Ranges of sizes, both ends included, at which it failed."""
+
+
+class Together(Frozen):
+    """Runs of which several were under way at once."""
+
+    at_once: int = Field(gt=0)
+    runs: int = Field(gt=0)
+    wrong: int = Field(ge=0)
+
+
+class Repeats(Frozen):
+    """The same call again and again: does it always give the right answer, and always the same bits?"""
+
+    runs: int = Field(gt=0)
+    wrong: int = Field(ge=0)
+    rate_ci95: tuple[float, float]
+    """Clopper-Pearson interval of the share of wrong runs."""
+    bitwise: bool
+    """Every run on equal inputs gave equal bits."""
+    together: tuple[Together, ...] = ()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.wrong > self.runs:
+            raise ValueError("no more runs are wrong than there were")
+        return self
+
+
+class Refuted(Frozen):
+    """Where a candidate is wrong, as far as that was found out."""
+
+    smallest: Where
+    """The smallest input found at which it fails."""
+    regions: tuple[Region, ...] = ()
+    words: str = ""
+    """One sentence: `wrong for N in 1025..1536 when dtype is float16`."""
+    exact: bool = False
+    """Every edge of the region was confirmed by a run on both of its sides."""
+    runs: int = Field(ge=0)
+    """Extra runs that the search took."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if any(region.status is not RegionStatus.REFUTED for region in self.regions):
+            raise ValueError("what is refuted is neither swept nor sampled")
+        return self
+
+
+class Evidence(Frozen):
+    """What was run for one verdict."""
+
+    level: Level
+    seed: int
+    """Of the contents and repeats; candidates and prompts never see it."""
+    versions: dict[str, str] = {}
+    """Of Python, kernelsmith, torch, Triton and the compiler."""
+    seconds: float = Field(ge=0)
+    """Wall seconds that the check took."""
+    cases: tuple[CaseTried, ...] = ()
+    closeness: tuple[Closeness, ...] = ()
+    swept: tuple[Swept, ...] = ()
+    repeats: Repeats | None = None
+    refuted: Refuted | None = None
+    examined: int = Field(default=0, ge=0)
+    """Plans that ran with checked builds of their kernels."""
+    left_out: tuple[str, ...] = ()
+    """What was not covered, and why, one sentence each."""
