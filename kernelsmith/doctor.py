@@ -140,6 +140,7 @@ def sandbox() -> Iterator[Finding]:
 
 def _cards() -> Iterator[Finding]:
     """Every card that a target's file describes and that is here; one that several targets share is told of once."""
+    from kernelsmith.devices.cards import withheld
     from kernelsmith.devices.state import look
 
     told: set[str] = set()
@@ -147,9 +148,10 @@ def _cards() -> Iterator[Finding]:
     for name in targets.available():
         try:
             target = targets.load(name)
-            states = look(target)
         except UsageError:  # `_data_files` tells of it
             continue
+        try:
+            states = look(target)
         except KernelsmithError as error:
             yield Finding(name=name, health=Health.FAIL, detail=error.message, fix=error.hint)
             continue
@@ -158,6 +160,11 @@ def _cards() -> Iterator[Finding]:
             if state.card.name not in told:
                 told.add(state.card.name)
                 yield _card(target, state)
+        if states and (names := withheld(target)):
+            detail = f"{', '.join(names)} not passed on to kernels: no folder below /usr or /opt"
+            yield Finding(
+                name=f"{name} toolkit", health=Health.WARN, detail=detail, fix="unset it, or name such a folder"
+            )
     if absent:
         yield Finding(name="cards", health=Health.OK, detail=f"none here of {', '.join(absent)}")
 

@@ -6,12 +6,13 @@ a peak has a source or is measured. Called by the judge, the commands and the pr
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from kernelsmith import files, resources
+from kernelsmith import files, keys, resources
 from kernelsmith.base import Frozen, Scalar
 from kernelsmith.errors import UsageError
 from kernelsmith.proposal import TargetFacts
@@ -67,6 +68,12 @@ class Peaks(Frozen):
 _HARMLESS = ("/usr/", "/opt/", "/sys/", "/nix/store/")
 
 
+def is_toolkit(folder: str) -> bool:
+    """Whether candidates may read this folder of the host, wherever links and `..` in it lead: nobody's home lies
+    there."""
+    return all(path.startswith(_HARMLESS) for path in (folder, os.path.realpath(folder)))
+
+
 class Access(Frozen):
     """What a confined process is let through to beside the system, as patterns of pathlib; empty for the CPU."""
 
@@ -77,7 +84,8 @@ class Access(Frozen):
     folders: tuple[str, ...] = ()
     """Toolkits and driver libraries that lie outside the system's own folders."""
     environment: tuple[str, ...] = ()
-    """Variables that are passed on; folders that they name are readable too."""
+    """Variables that are passed on. Folders that they name are readable too; one that names a folder where `folders`
+    may not lie is left out."""
 
     @model_validator(mode="after")
     def _harmless(self) -> Self:
@@ -86,15 +94,12 @@ class Access(Frozen):
             if not pattern.startswith("/dev/") or ".." in pattern or "**" in pattern:
                 raise ValueError(f"{pattern!r} is no device node: patterns of nodes begin with /dev/")
         for pattern in self.folders:
-            if not pattern.startswith(_HARMLESS) or ".." in pattern:
+            if not pattern.startswith(_HARMLESS) or ".." in pattern or "**" in pattern:
                 raise ValueError(f"{pattern!r} is not let through: folders lie below {', '.join(_HARMLESS)}")
         for name in self.environment:
-            if not name.isidentifier() or any(mark in name.upper() for mark in _SECRET):
+            if not name.isidentifier() or keys.holds_secret(name, ""):
                 raise ValueError(f"{name!r} is not passed on: it is no variable's name, or may hold a secret")
         return self
-
-
-_SECRET = ("KEY", "TOKEN", "SECRET", "PASSW", "CREDENTIAL")
 
 
 class Target(Frozen):

@@ -45,7 +45,7 @@ class NvidiaSmi:
 
     def uses(self, card: Card) -> tuple[Use, ...]:
         self._left = [process for process in self._left if process.poll() is None]
-        command = ["nvidia-smi", "-i", str(card.index), "--query-compute-apps=pid,used_memory"]
+        command = ["nvidia-smi", "-i", card.known_as, "--query-compute-apps=pid,used_memory"]
         try:
             process = subprocess.Popen(
                 [*command, "--format=csv,noheader,nounits"],

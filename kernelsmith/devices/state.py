@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kernelsmith.devices import marks
 from kernelsmith.devices.cards import Card, cards, matching
+from kernelsmith.errors import UsageError
 from kernelsmith.model import DeviceMark
 from kernelsmith.targets import Target
 
@@ -42,13 +43,16 @@ class CardState:
                 f"if you have reset it, rm {marks.file_of(self.card.name, 'bad')}"
             )
         if self.forbidden:
-            groups = sorted({_group_of(node) for node in self.forbidden})
+            groups = sorted({group for node in self.forbidden if (group := _group_of(node))})
+            if not groups:
+                return "only root may use them: a rule of udev, or the driver's options, give them to a group"
             return f"join the group that owns them: usermod -aG {','.join(groups)} USER, then log in again"
         return "load the rest of the driver, or pass these files on to this container" if self.missing else ""
 
 
 def look(target: Target) -> tuple[CardState, ...]:
-    """The cards of a target that are here, each in its state. None for the CPU, which needs no file."""
+    """The cards of a target that are here, each in its state. None for the CPU, which needs no file. Raises UsageError
+    where the variable that chooses cards is not understood."""
     if target.access.cards is None:
         return ()
     found = [node for pattern in target.access.nodes for node in matching(pattern)]
@@ -63,7 +67,10 @@ def word_of(target: Target) -> str:
     """The state of a target's device in a word: the best of its cards counts."""
     if target.access.cards is None:
         return "ready"
-    words = [state.word for state in look(target)]
+    try:
+        words = [state.word for state in look(target)]
+    except UsageError:  # whoever wants to use one is told
+        return f"{target.visible_devices}?"
     return next((word for word in ("ready", "incomplete", "given up", "not allowed") if word in words), "no card here")
 
 
@@ -72,9 +79,12 @@ def _forbidden(nodes: Iterable[str]) -> tuple[str, ...]:
     return tuple(node for node in nodes if not os.access(node, os.R_OK if "-caps/" in node else os.R_OK | os.W_OK))
 
 
-def _group_of(node: str) -> str:
-    gid = Path(node).stat().st_gid
+def _group_of(node: str) -> str | None:
+    """The group that a user can join; None where it is root's, or the node has gone."""
     try:
-        return grp.getgrgid(gid).gr_name
+        gid = Path(node).stat().st_gid
+        return grp.getgrgid(gid).gr_name if gid else None
+    except FileNotFoundError:
+        return None
     except KeyError:  # a container that does not know the host's groups
         return str(gid)

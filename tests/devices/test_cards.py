@@ -27,10 +27,40 @@ def test_cards_are_the_nodes_that_match_and_that_the_user_chose() -> None:
     assert {card.node for card in cards.cards(two, {})} == found
     assert [card.name for card in cards.cards(two, {})] == ["card:0", "card:1"]
     assert [card.name for card in cards.cards(two, {"CARD_VISIBLE": "1"})] == ["card:1"]
-    assert len(cards.cards(two, {"CARD_VISIBLE": "GPU-8a6f"})) == 2, (
-        "a name that is no number cannot be told apart here"
-    )
-    assert cards.cards(two, {"CARD_VISIBLE": "7"}) == ()
+    for none in ("7", "", "-1", "-1,0"):
+        assert cards.cards(two, {"CARD_VISIBLE": none}) == (), "what a scheduler keeps for others is not used"
+    for unclear in ("GPU-8a6f", "MIG-8a6f", "all"):
+        with pytest.raises(UsageError, match=unclear):
+            cards.cards(two, {"CARD_VISIBLE": unclear})
+
+
+def test_the_driver_says_which_card_is_meant(tmp_path: Path) -> None:
+    """Its order on the bus is another one than that of its nodes."""
+    for bus, minor, uuid in (("0000:1b:00.0", 5, "GPU-full"), ("0000:04:00.0", 7, "GPU-zero")):
+        (tmp_path / bus).mkdir()
+        (tmp_path / bus / "information").write_text(f"Model: \t x\nGPU UUID: \t {uuid}\nDevice Minor: \t {minor}\n")
+    nodes = tmp_path / "nodes"
+    nodes.mkdir()
+    for minor in (5, 7):
+        (nodes / f"card{minor}").touch()
+    two = target(cards="/dev/null").model_copy(update={"query": "nvidia-smi"})
+    two = two.model_copy(update={"access": Access.model_construct(cards=f"{nodes}/card*", environment=(), nodes=())})
+    first, second = cards.cards(two, {}, tmp_path)
+    assert [first.node, first.uuid, second.uuid] == [f"{nodes}/card7", "GPU-zero", "GPU-full"]
+    assert cards.cards(two, {"CARD_VISIBLE": "GPU-f"}, tmp_path) == (second,)
+    assert cards.cards(two, {"CARD_VISIBLE": "1,0"}, tmp_path) == (first, second)
+    host = cards.host_variables(two, second)
+    assert (host["CARD_VISIBLE"], host["CUDA_DEVICE_ORDER"]) == ("GPU-full", "PCI_BUS_ID")
+
+
+def test_a_variable_that_names_a_home_opens_nothing(tmp_path: Path) -> None:
+    names = ["HOME", "KUBECONFIG", "CUDA_PATH", "CARD_ARCH"]
+    one = target(cards="/dev/zer[o]", environment=names)
+    home = {"HOME": str(tmp_path), "KUBECONFIG": "/opt/../root/.kube/config", "CUDA_PATH": f"/usr:{tmp_path}"}
+    chosen = {**home, "CARD_ARCH": "9.0"}
+    assert cards.readable(one, cards.present(one)[0], chosen) == ("/dev/zero",)
+    assert cards.variables(one, chosen).keys() & set(names) == {"CARD_ARCH"}
+    assert cards.withheld(one, chosen) == tuple(home)
 
 
 def test_the_cpu_is_one_card_and_an_absent_device_says_which_file_is_missing() -> None:
@@ -40,7 +70,8 @@ def test_the_cpu_is_one_card_and_an_absent_device_says_which_file_is_missing() -
         cards.present(target(cards="/dev/no-such-card*"))
 
 
-def test_a_child_gets_the_node_of_its_card_and_not_the_others(tmp_path: Path) -> None:
+def test_a_child_gets_the_node_of_its_card_and_not_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "_HARMLESS", ("/usr/", f"{tmp_path}/"))
     one = target(cards="/dev/zer[o]", folders=["/usr/share/zoneinfo"], environment=["CARD_HOME"])
     card = cards.present(one)[0]
     home = tmp_path / "toolkit"
@@ -75,7 +106,9 @@ def test_the_h200_asks_for_its_driver_and_for_one_card() -> None:
         ('nodes = ["/dev/../etc/shadow"]', "is no device node"),
         ('folders = ["/root/.ssh"]', "is not let through"),
         ('folders = ["/usr/../root"]', "is not let through"),
+        ('folders = ["/opt/**"]', "is not let through"),
         ('environment = ["OPENAI_API_KEY"]', "is not passed on"),
+        ('environment = ["SESSION_COOKIE"]', "is not passed on"),
         ('environment = ["A B"]', "is not passed on"),
     ],
 )
