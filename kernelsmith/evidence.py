@@ -111,11 +111,10 @@ class Refuted(Frozen):
 
 
 class Evidence(Frozen):
-    """What was run for one verdict."""
+    """What was run for one verdict. Without its seed, which candidates and the run's readable folder never see: that is
+    in the store, and in the report of `check`."""
 
     level: Level
-    seed: int
-    """Of the contents and repeats; candidates and prompts never see it."""
     versions: dict[str, str] = {}
     """Of Python, kernelsmith, torch, Triton and the compiler."""
     seconds: float = Field(ge=0)

@@ -185,11 +185,13 @@ class KernelReport(Frozen):
     """What kept it in; None where it never ran."""
     evidence: Evidence | None = None
     """What was run, how often, and what was not."""
+    seed: int | None = None
+    """Of inputs and repeats; `--seed` takes it."""
 
     @classmethod
-    def of(cls, kernel: str, evaluation: Evaluation) -> KernelReport:
-        shared = {name: getattr(evaluation, name) for name in cls.model_fields if name != "kernel"}
-        return cls(kernel=kernel, **shared)
+    def of(cls, kernel: str, evaluation: Evaluation, seed: int) -> KernelReport:
+        shared = {name: getattr(evaluation, name) for name in cls.model_fields if name not in ("kernel", "seed")}
+        return cls(kernel=kernel, seed=seed, **shared)
 
 
 class KernelReports(Frozen):

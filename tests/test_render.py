@@ -91,8 +91,8 @@ def test_result_without_a_winner_says_so() -> None:
 
 
 def test_verdict_for_a_person() -> None:
-    text = "\n".join(kernel_lines(KernelReport.of("k.py", evaluation_of("# faster 2.0", Level.QUICK))))
-    hostile = kernel_lines(KernelReport.of(HOSTILE, evaluation_of("# faster 2.0", Level.QUICK)))
+    text = "\n".join(kernel_lines(KernelReport.of("k.py", evaluation_of("# faster 2.0", Level.QUICK), 7)))
+    hostile = kernel_lines(KernelReport.of(HOSTILE, evaluation_of("# faster 2.0", Level.QUICK), 7))
     assert hostile[0] == f"{line(HOSTILE, 300)}: passed"
     assert "k.py: passed" in text and "N=1024: 0.5 ms + 5 us host, faster\n" in text
     assert "\n      2.40x [2.35, 2.45] eager (1.2 ms)\n      2.00x" in text

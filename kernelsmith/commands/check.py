@@ -132,7 +132,7 @@ def _judge(
             )
             if level == "full":
                 job = job.model_copy(update={"seconds": FULL_SECONDS})
-            report = KernelReport.of(clean(path), executor.evaluate(job, tell))
+            report = KernelReport.of(clean(path), executor.evaluate(job, tell), seed)
             if report.outcome != "passed":
                 again = check_command(path, ref, target.name, settings.targets)
                 report = report.model_copy(update={"reproduce": f"{again} --level {level.value} --seed {seed}"})
