@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.check.check import Checker, Proven
+from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.examine import Examiner, examined
 from kernelsmith.evaluate.check.screen import screen
 from kernelsmith.evaluate.clock import noise
@@ -95,8 +96,16 @@ def _verdict(
         deadline = time.monotonic() + job.seconds
         checked = job.checked and room.card.node is None  # there are checked builds for the CPU only
         examiner = Examiner(launcher, job.source, job.level, job.seed) if checked else None
+        collector = Collector(job.level, versions=room.versions)
         checker = Checker(
-            room.truths, operator, candidate, launcher, seed=job.seed, deadline=deadline, examiner=examiner
+            room.truths,
+            operator,
+            candidate,
+            launcher,
+            seed=job.seed,
+            deadline=deadline,
+            examiner=examiner,
+            collector=collector,
         )
         turns = Turns(room.gate, checker.excused, (candidate, launcher))
         try:
@@ -109,12 +118,11 @@ def _verdict(
             with contextlib.suppress(CandidateFailure, InfrastructureError), turns.shared():
                 checker.explain(failure)
             evaluation = failure.evaluation()
+            if failure.where is not None:
+                collector.failed(failure.where, failure.outcome)
     clock.compile = checker.compile_seconds + candidate.build_seconds + launcher.build_seconds
-    return (
-        evaluation
-        if examiner is None
-        else evaluation.model_copy(update={"notes": (*evaluation.notes, *examiner.notes)})
-    )
+    notes = (*evaluation.notes, *(examiner.notes if examiner is not None else ()))
+    return evaluation.model_copy(update={"notes": notes, "evidence": collector.evidence(clock.check)})
 
 
 @dataclass

@@ -24,7 +24,9 @@ from functools import partial
 import torch
 
 from kernelsmith.base import digest
+from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.examine import Examiner, key
+from kernelsmith.evaluate.check.plans import difference, programs
 from kernelsmith.evaluate.check.properties import violated
 from kernelsmith.evaluate.check.unwatched import Answer, Unwatched, movable, same_launches
 from kernelsmith.evaluate.sessions import allowance, transport
@@ -34,7 +36,7 @@ from kernelsmith.evaluate.truth.inputs import CallInputs, Case, changeable, mate
 from kernelsmith.evaluate.truth.truths import Known, Truths
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Outcome, Stage
-from kernelsmith.plan import Launch, LaunchPlan
+from kernelsmith.plan import LaunchPlan
 from kernelsmith.sandbox.wire.memory import Arena
 from kernelsmith.sandbox.wire.messages import Called, Choice, Order, Replay
 
@@ -89,7 +91,9 @@ class Checker:
         seed: int,
         deadline: float,
         examiner: Examiner | None = None,
+        collector: Collector | None = None,
     ) -> None:
+        self.collector = collector or Collector()
         self._truths = truths
         self._operator = operator
         self._candidate = candidate
@@ -274,7 +278,9 @@ class Checker:
             proven = self._prepare(recorded)
             self._replay(proven, recorded.seconds)
             if self._examiner is not None and key(recorded.case) in self._examined:
-                self._examiner.refuse(proven.plan, proven.plan_id, self.known(recorded.case, CALLS), self.remaining)
+                known = self.known(recorded.case, CALLS)
+                if self._examiner.refuse(proven.plan, proven.plan_id, known, self.remaining):
+                    self.collector.examined()
             if not keep:
                 self._launcher.forget(proven.plan_id)
         except CandidateFailure as failure:
@@ -294,7 +300,7 @@ class Checker:
         raise CandidateFailure(
             Outcome.NOT_IN_PLAN,
             "what the host function asks of the device depends on the contents of its inputs, or changes from call to "
-            f"call ({_difference(plans[-2], plans[-1])}); it may depend on shapes, dtypes, strides and scalars only",
+            f"call ({difference(plans[-2], plans[-1])}); it may depend on shapes, dtypes, strides and scalars only",
             stage=Stage.RECORD,
         )
 
@@ -303,6 +309,7 @@ class Checker:
     ) -> Called:
         known = self.altered(case, content) if altered else self.known(case, content)
         answer = self._called(known.inputs, known.returned, choices, record=record)
+        self.collector.ran(case.where())
         called, finding = answer[0], self._wrong(known, answer)
         if finding is not None and altered:
             finding = replace(finding, message=f"called again on nearly the same contents: {finding.message}")
@@ -348,7 +355,7 @@ class Checker:
     def _replay(self, proven: Proven, call_seconds: float) -> None:
         """Replay on contents of its own and compare everything; small grids in an unusual order."""
         poison = next(self._poisons)
-        if proven.case.workload is not None or not 1 < _programs(proven.plan) <= MOST_ORDERED:
+        if proven.case.workload is not None or not 1 < programs(proven.plan) <= MOST_ORDERED:
             failure = self._replayed(proven, poison, Order.DEVICE, self.remaining())
         else:
             seconds = self.remaining(most=ORDERED_SECONDS + MULTIPLE * call_seconds)
@@ -385,6 +392,7 @@ class Checker:
         request = Replay(plan_id=proven.plan_id, inputs=packed.regions, poison=poison, order=order)
         replayed = self._launcher.replay(request, inputs, outputs, seconds=seconds)
         after = transport.storages(inputs, packed.regions)
+        self.collector.ran(proven.case.where())
         finding = self.judged(known, transport.outputs(outputs, replayed.outputs), after)
         if finding is None and replayed.overrun:
             message = "a kernel writes beside a tensor that the host function allocated"
@@ -399,11 +407,6 @@ class Checker:
         return failure
 
 
-def _programs(plan: LaunchPlan) -> int:
-    """Program instances of the plan's largest launch."""
-    return max((math.prod(step.grid) for step in plan.steps if isinstance(step, Launch)), default=0)
-
-
 def _refused(finding: Finding, case: Case, *, call: int, replay: bool) -> CandidateFailure:
     return CandidateFailure(
         finding.outcome,
@@ -412,16 +415,3 @@ def _refused(finding: Finding, case: Case, *, call: int, replay: bool) -> Candid
         where=case.where(call=call, replay=replay),
         mismatch=finding.mismatch,
     )
-
-
-def _difference(one: LaunchPlan, other: LaunchPlan) -> str:
-    """The first thing in which two plans differ, in a few words."""
-    if len(one.steps) != len(other.steps):
-        return f"{len(one.steps)} steps in one call, {len(other.steps)} in the next"
-    for number, (a, b) in enumerate(zip(one.steps, other.steps, strict=True)):
-        if a != b:
-            other_kind = "another" if a.kind == b.kind else f"a {b.kind}"
-            return f"step {number} is a {a.kind} in one call and {other_kind} in the next"
-    if len(one.buffers) != len(other.buffers):
-        return f"{len(one.buffers)} buffers in one call, {len(other.buffers)} in the next"
-    return "the contents of its constants or of memory it keeps differ"

@@ -82,10 +82,11 @@ class Examiner:
         self.notes: dict[str, None] = {}
         """Why something could not be examined."""
 
-    def refuse(self, plan: LaunchPlan, plan_id: int, known: Known, seconds: Callable[[], float]) -> None:
-        """Raises CandidateFailure for the first schedule under which a kernel is at fault; looks at no plan twice."""
+    def refuse(self, plan: LaunchPlan, plan_id: int, known: Known, seconds: Callable[[], float]) -> bool:
+        """Whether the plan was looked at, which happens to none twice. Raises CandidateFailure for the first schedule
+        under which a kernel is at fault."""
         if plan.digest in self._seen or known.input_bytes + known.output_bytes > MOST_BYTES:
-            return
+            return False
         self._seen.add(plan.digest)
         for schedule in self._schedules:
             faults = tuple(f for f in self._faults(plan_id, known, schedule, seconds()) if f.kernel != HOST)
@@ -93,6 +94,7 @@ class Examiner:
                 failure = CandidateFailure(OUTCOMES[faults[0].kind], _words(faults, schedule), stage=Stage.CHECK)
                 failure.faults = faults
                 raise failure
+        return True
 
     def explain(self, failure: CandidateFailure, plan_id: int, known: Known, seconds: Callable[[], float]) -> None:
         """Add to a failure what its kernels did wrong, if that is found."""

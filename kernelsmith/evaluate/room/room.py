@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from kernelsmith.base import digest
+from kernelsmith.config import installed_versions
 from kernelsmith.devices import cards, marks
 from kernelsmith.devices.cards import Card
 from kernelsmith.devices.health import health_of
@@ -39,6 +40,7 @@ from kernelsmith.sandbox.roles import PRELOAD, PROBE, WARM
 from kernelsmith.sandbox.wire.memory import ArenaPool
 from kernelsmith.sandbox.wire.tensors import torch_threads
 from kernelsmith.targets import Target, resolve
+from kernelsmith.triton_cpu.run.build import find_compiler
 from kernelsmith.triton_cpu.run.cores import usable_cores
 
 OPERATOR_FILE = "operator.py"
@@ -96,6 +98,12 @@ class Room:
                 return self.probe()
         with self.gate.exclusive(), torch_threads(self.threads):
             return copy_bandwidth()
+
+    @functools.cached_property
+    def versions(self) -> dict[str, str]:
+        """Of what a verdict depends on; where kernels are built for the CPU, of the C++ compiler too."""
+        compiler = {} if self.binaries is None else {"compiler": find_compiler().version}
+        return installed_versions() | compiler
 
     @property
     def flush_bytes(self) -> int:

@@ -1,0 +1,110 @@
+"""What a check has shown so far, gathered while it runs: the `Evidence` of a verdict.
+
+Invariant: only what really ran is in it, so that evidence of a check that was cut short says so. One per attempt at a
+candidate; whoever runs a part of the check adds to it, from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from kernelsmith.evidence import CaseTried, Closeness, Evidence, Refuted, Repeats, Swept
+from kernelsmith.outcome import Level, Outcome
+from kernelsmith.space import Where
+
+
+class Collector:
+    """Parts of one candidate's evidence."""
+
+    def __init__(
+        self,
+        level: Level = Level.QUICK,
+        *,
+        versions: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`versions` of what the verdict depends on."""
+        self._level = level
+        self._versions = dict(versions)
+        self._lock = threading.Lock()
+        self._tried: dict[str, CaseTried] = {}
+        self._closeness: dict[tuple[str, str, str], Closeness] = {}
+        self._swept: list[Swept] = []
+        self._repeats: Repeats | None = None
+        self._refuted: Refuted | None = None
+        self._examined = 0
+        self._left_out: dict[str, None] = {}
+
+    def ran(self, where: Where, runs: int = 1) -> None:
+        """So many real calls or replays of a case gave answers that were compared."""
+        self._note(where, runs, Outcome.PASSED)
+
+    def failed(self, where: Where, outcome: Outcome) -> None:
+        """A case failed; the run that showed it was counted by `ran`, or counts now where it gave no answer."""
+        self._note(where, 0, outcome)
+
+    def examined(self) -> None:
+        """A plan ran with checked builds of its kernels."""
+        with self._lock:
+            self._examined += 1
+
+    def close(self, found: Iterable[Closeness]) -> None:
+        """How near one answer came; the farthest by output, dtype and rule is kept."""
+        with self._lock:
+            for one in found:
+                key = (one.output, one.dtype, one.rule)
+                before = self._closeness.get(key)
+                if before is None:
+                    self._closeness[key] = one
+                else:
+                    farther = one if one.share > before.share else before
+                    self._closeness[key] = farther.model_copy(update={"ulp": max(one.ulp, before.ulp)})
+
+    def swept(self, swept: Swept) -> None:
+        """A dim was walked."""
+        with self._lock:
+            self._swept.append(swept)
+
+    def repeats(self, repeats: Repeats) -> None:
+        """Equal calls were repeated."""
+        with self._lock:
+            self._repeats = repeats
+
+    def refuted(self, refuted: Refuted) -> None:
+        """It was found out where the candidate is wrong."""
+        with self._lock:
+            self._refuted = refuted
+
+    def leave_out(self, sentence: str) -> None:
+        """Something is not covered, and why: one sentence that a user reads."""
+        with self._lock:
+            self._left_out[sentence] = None
+
+    def evidence(self, seconds: float) -> Evidence | None:
+        """All of it, or None if nothing ran; `seconds` are those of the check."""
+        with self._lock:
+            if not self._tried:
+                return None
+            return Evidence(
+                level=self._level,
+                versions=self._versions,
+                seconds=seconds,
+                cases=tuple(self._tried.values()),
+                closeness=tuple(self._closeness.values()),
+                swept=tuple(self._swept),
+                repeats=self._repeats,
+                refuted=self._refuted,
+                examined=self._examined,
+                left_out=tuple(self._left_out),
+            )
+
+    def _note(self, where: Where, runs: int, outcome: Outcome) -> None:
+        place = where.model_copy(update={"call": 0, "replay": False})
+        key = place.model_dump_json()
+        with self._lock:
+            before = self._tried.get(key)
+            if before is not None:
+                runs += before.runs
+                outcome = before.outcome if outcome is Outcome.PASSED else outcome
+            self._tried[key] = CaseTried(where=place, runs=max(1, runs), outcome=outcome)
