@@ -115,6 +115,8 @@ class Evidence(Frozen):
     in the store, and in the report of `check`."""
 
     level: Level
+    dims: dict[str, tuple[int, int]] = {}
+    """Declared range of each dim, both ends included."""
     versions: dict[str, str] = {}
     """Of Python, kernelsmith, torch, Triton and the compiler."""
     seconds: float = Field(ge=0)

@@ -284,6 +284,10 @@ class RunReport(Frozen):
     folder: str
     foreign: bool = False
     """The operator came from elsewhere and was judged confined."""
+    verified: tuple[Region, ...] = ()
+    """Of the best kernel."""
+    evidence: Evidence | None = None
+    """What the latest verdict on the best kernel rests on."""
 
 
 class Reports(Frozen):

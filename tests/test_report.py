@@ -58,10 +58,10 @@ def test_formats(store: Store, run: Run) -> None:
     assert (row["run"], row["workload"], row["verdict"]) == (run.id, "N=1024", "faster")
     assert float(row["score"]) == pytest.approx(2.0) and Decimal(row["usd"]) == reports.runs[0].spent.usage.usd
     markdown = render(reports, "md")
-    assert f"## {run.id}" in markdown and "(1 calls lost, charged at their reservation)" in markdown
+    assert f"## {run.id}" in markdown and "\\(1 call lost, charged at its reservation\\)" in markdown
     assert "faster than the best baseline" in render(reports, "table")
-    with pytest.raises(UsageError, match="html"):
-        render(reports, "html")
+    with pytest.raises(UsageError, match="pdf"):
+        render(reports, "pdf")
 
 
 def test_no_runs(store: Store) -> None:

@@ -158,4 +158,13 @@ def _show(reports: tuple[KernelReport, ...], *, json: bool, quiet: bool) -> None
     if json:
         print_record(reports[0] if len(reports) == 1 else KernelReports(kernels=reports))
     elif not quiet:
-        print_lines(line for report in reports for line in kernel_lines(report))
+        for report in reports:
+            print_lines(kernel_lines(report))
+            print_lines(f"  {text}".rstrip() for text in _rests_on(report))
+
+
+def _rests_on(report: KernelReport) -> list[str]:
+    """What the verdict rests on; the map of the input space only where it is worth the lines."""
+    from kernelsmith.report.evidence import evidence_lines
+
+    return evidence_lines(report.evidence, whole=report.evidence.level != "quick") if report.evidence else []

@@ -25,6 +25,7 @@ class Format(StrEnum):
     MD = "md"
     JSON = "json"
     CSV = "csv"
+    HTML = "html"
 
 
 class Status(StrEnum):

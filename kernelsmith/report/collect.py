@@ -44,6 +44,8 @@ def _report(store: Store, run: Run) -> RunReport:
         spent=spent(calls, trials, run.seconds),
         folder=str(store.folder_of(run).path),
         foreign=run.spec.foreign,
+        verified=evaluation.verified if evaluation else (),
+        evidence=evaluation.evidence if evaluation else None,
     )
 
 

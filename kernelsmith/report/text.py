@@ -9,52 +9,45 @@ from collections.abc import Mapping
 from kernelsmith.proposal import Budget
 from kernelsmith.records import Reports, RunReport
 from kernelsmith.render import duration, factor, spending, table
+from kernelsmith.report.evidence import evidence_lines
 from kernelsmith.summary import FOREIGN
 from kernelsmith.text import clean, line, markdown
 
 _CELL_CHARS = 1000
-_HEAD = ("run", "operator", "target", "status", "trials", "best", "time", "spent")
+HEAD = ("run", "operator", "target", "status", "trials", "best", "time", "spent")
 
 
 def overview(reports: Reports) -> list[str]:
     """One line per run."""
     if not reports.runs:
         return ["no runs"]
-    return table([_HEAD, *(_row(report) for report in reports.runs)])
+    return table([HEAD, *(overview_row(report) for report in reports.runs)])
 
 
 def plain(reports: Reports) -> str:
     """The overview, then each run's outcomes and times."""
     lines = overview(reports)
     for report in reports.runs:
-        ended = f"{report.status} {report.stop or ''}".rstrip()
-        lines += ["", f"{report.run}: {report.operator} on {report.target}, {ended}"]
-        lines += [f"  {FOREIGN}"] if report.foreign else []
-        lines += [f"  models: {line(', '.join(report.models))}", f"  outcomes: {_counts(report.outcomes)}"]
-        lines += [f"  spent: {spending(report.spent, Budget())}" + _lost(report)]
-        lines += [f"  confinement: {_confinement(report)}", f"  best: {_best(report)}"]
+        lines += ["", f"{report.run}: {report.operator} on {report.target}, {_ended(report)}"]
+        lines += [f"  {name}: {text}" for name, text in facts(report)]
         if report.workloads:
-            lines += ["    " + text for text in table([("workload", "ms", "speed-ups", "verdict"), *_times(report)])]
-        lines += [f"  folder: {report.folder}"]
+            lines += ["    " + text for text in table([("workload", "ms", "speed-ups", "verdict"), *times(report)])]
+        if report.evidence:
+            lines += ["  " + text if text else "" for text in evidence_lines(report.evidence, whole=True)]
     return clean("\n".join(lines) + "\n")
 
 
-def page(reports: Reports) -> str:
+def markdown_page(reports: Reports) -> str:
     """The same for a page: cells are escaped."""
-    lines = ["# kernelsmith report", "", *_md_table([_HEAD, *(_row(report) for report in reports.runs)])]
+    lines = ["# kernelsmith report", "", *_md_table([HEAD, *(overview_row(report) for report in reports.runs)])]
     for report in reports.runs:
-        lines += [
-            "",
-            f"## {_cell(report.run)}",
-            "",
-            f"- outcomes: {_counts(report.outcomes)}",
-            f"- best: {_best(report)}",
-            f"- confinement: {_cell(_confinement(report))}",
-        ]
-        lines += [f"- {FOREIGN}"] if report.foreign else []
-        lines += [f"- spent: {_cell(spending(report.spent, Budget()))}{_lost(report)}"]
+        lines += ["", f"## {_cell(report.run)}", ""]
+        lines += [f"- {name}: {_cell(text)}" for name, text in facts(report)]
+        lines += (
+            [f"- {_cell(text)}" for text in evidence_lines(report.evidence, whole=False)] if report.evidence else []
+        )
         if report.workloads:
-            lines += ["", *_md_table([("workload", "ms", "speed-ups", "verdict"), *_times(report)])]
+            lines += ["", *_md_table([("workload", "ms", "speed-ups", "verdict"), *times(report)])]
     return "\n".join(lines) + "\n"
 
 
@@ -108,13 +101,31 @@ def _plain_cell(text: str) -> str:
     return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
-def _row(report: RunReport) -> tuple[str, ...]:
+def overview_row(report: RunReport) -> tuple[str, ...]:
+    """One run under HEAD."""
     usd = f"${report.spent.usage.usd:.4f}" if report.spent.usage.usd else "-"
     checked = report.rechecked or report.score is None
     best = factor(report.score, report.score_ci95) + ("" if checked else " (not re-checked)")
     seconds = duration(report.spent.seconds)
     status = report.status + (" (no sandbox)" if report.unsafe_no_sandbox else "")
     return report.run, report.operator, report.target, status, str(report.trials), best, seconds, usd
+
+
+def facts(report: RunReport) -> list[tuple[str, str]]:
+    """What there is to say of a run beside its times, as name and text."""
+    return [
+        *([("operator", FOREIGN)] if report.foreign else []),
+        ("models", line(", ".join(report.models))),
+        ("outcomes", _counts(report.outcomes)),
+        ("spent", spending(report.spent, Budget()) + _lost(report)),
+        ("confinement", _confinement(report)),
+        ("best", _best(report)),
+        ("folder", report.folder),
+    ]
+
+
+def _ended(report: RunReport) -> str:
+    return f"{report.status} {report.stop or ''}".rstrip()
 
 
 def _best(report: RunReport) -> str:
@@ -130,7 +141,8 @@ def _confinement(report: RunReport) -> str:
     return "not recorded" + (" (--unsafe-no-sandbox was given)" if report.unsafe_no_sandbox else "")
 
 
-def _times(report: RunReport) -> list[tuple[str, str, str, str]]:
+def times(report: RunReport) -> list[tuple[str, str, str, str]]:
+    """Workload, milliseconds, speed-ups and verdict of the best kernel."""
     return [(b.workload, f"{b.median_ms:.4g}", _pairs(b.speedup), b.verdict) for b in report.workloads]
 
 
@@ -143,7 +155,10 @@ def _counts(outcomes: Mapping[str, int]) -> str:
 
 
 def _lost(report: RunReport) -> str:
-    return f" ({report.calls_lost} calls lost, charged at their reservation)" if report.calls_lost else ""
+    if not report.calls_lost:
+        return ""
+    calls, their = ("call", "its") if report.calls_lost == 1 else ("calls", "their")
+    return f" ({report.calls_lost} {calls} lost, charged at {their} reservation)"
 
 
 def _md_table(rows: list[tuple[str, ...]]) -> list[str]:

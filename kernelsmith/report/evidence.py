@@ -1,0 +1,90 @@
+"""What a verdict rests on, in lines for a terminal: what was run, how near the answers came, what was left out."""
+
+from __future__ import annotations
+
+from kernelsmith.evidence import Closeness, Evidence, Repeats, Swept
+from kernelsmith.outcome import Outcome
+from kernelsmith.render import duration, table
+from kernelsmith.report.coverage import Cell, Grid, grids
+from kernelsmith.space import Region, RegionStatus
+from kernelsmith.text import line
+
+NOT_TRIED = "."
+LEGEND = f"cases per size class (64+ is 64..127), dtype and layout: {NOT_TRIED} none, !n of them wrong"
+
+
+def evidence_lines(evidence: Evidence, *, whole: bool) -> list[str]:
+    """Everything but the verdict itself; `whole` with the map of the input space."""
+    lines = [_run(evidence)]
+    lines += [_closest(one) for one in evidence.closeness[:1]]
+    lines += [repeats_line(evidence.repeats)] if evidence.repeats else []
+    lines += [swept_line(one) for one in evidence.swept]
+    lines += [f"refuted: {line(evidence.refuted.words, 400)}"] if evidence.refuted and evidence.refuted.words else []
+    lines += [f"not covered: {line(text, 400)}" for text in evidence.left_out]
+    drawn = grids(evidence) if whole else ()
+    for grid in drawn:
+        lines += ["", *grid_lines(grid)]
+    return lines + (["", LEGEND] if drawn else [])
+
+
+def _run(evidence: Evidence) -> str:
+    runs = sum(case.runs for case in evidence.cases)
+    wrong = sum(case.outcome is not Outcome.PASSED for case in evidence.cases)
+    parts = [f"{len(evidence.cases)} cases", f"{runs} runs compared"]
+    parts += [f"{evidence.examined} plans with checked builds"] if evidence.examined else []
+    parts += [f"{wrong} wrong"] if wrong else []
+    versions = " ".join(f"{name} {version}" for name, version in evidence.versions.items())
+    return f"{evidence.level.value}: {', '.join(parts)} in {duration(evidence.seconds)}" + (
+        f" ({line(versions, 300)})" if versions else ""
+    )
+
+
+def _closest(one: Closeness) -> str:
+    """The output that came nearest to what it was allowed."""
+    allowed = f"{100 * one.share:.3g} % of what is allowed there" if one.rule != "exact" else "held to exact equality"
+    place = line(one.where.describe(), 200)
+    return f"closest to its limit: {one.output} ({one.dtype}), {one.ulp:.3g} ulp, {allowed} ({one.rule}), at {place}"
+
+
+def repeats_line(repeats: Repeats) -> str:
+    low, high = repeats.rate_ci95
+    bits = "equal bits every time" if repeats.bitwise else "not bitwise reproducible"
+    if repeats.wrong:
+        rate = f"wrong in {repeats.wrong} of {repeats.runs:,} runs (95 % interval {low:.2%} to {high:.2%})"
+    else:
+        rate = f"{repeats.runs:,} runs, none wrong: at most {high:.2g} of all at 95 %"
+    at_once = ", ".join(f"{one.at_once} at once: {one.wrong}/{one.runs} wrong" for one in repeats.together if one.wrong)
+    calm = max((one.at_once for one in repeats.together if not one.wrong), default=0)
+    together = at_once or (f"up to {calm} calls at once" if calm > 1 else "")
+    return "; ".join(filter(None, (f"repeats: {rate}", bits, together)))
+
+
+def swept_line(swept: Swept) -> str:
+    total = len(swept.sweep.sizes)
+    if not swept.wrong:
+        found = "none wrong"
+    else:
+        shown = ", ".join(str(low) if low == high else f"{low}..{high}" for low, high in swept.wrong[:8])
+        found = f"wrong at {shown}" + (f" and {len(swept.wrong) - 8} more ranges" if len(swept.wrong) > 8 else "")
+    tried = f"all {total:,} sizes" if swept.tried >= total else f"the first {swept.tried:,} of {total:,} sizes"
+    return f"sweep {swept.sweep}: {tried}, {found}"
+
+
+def region_line(region: Region) -> str:
+    """`N 1..1024, float16, x transposed: swept`."""
+    sizes = [f"{name} {low}" if low == high else f"{name} {low}..{high}" for name, (low, high) in region.dims.items()]
+    kinds = [*dict.fromkeys(region.dtypes.values()), *(f"{name} {layout}" for name, layout in region.layouts.items())]
+    words = {RegionStatus.SWEPT: "swept", RegionStatus.SAMPLED: "sampled", RegionStatus.REFUTED: "WRONG"}
+    return f"{', '.join([*sizes, *kinds]) or 'as given'}: {words[region.status]}"
+
+
+def grid_lines(grid: Grid) -> list[str]:
+    """The grid as aligned text: counts of right cases, `!` before counts of wrong ones."""
+    head = (grid.dim, *(str(low) if low == high else f"{low}+" for low, high in grid.columns))
+    return table([head, *((row.label, *map(_shown, row.cells)) for row in grid.rows)])
+
+
+def _shown(cell: Cell) -> str:
+    if cell.wrong:
+        return f"!{cell.wrong}"
+    return str(cell.right) if cell.right else NOT_TRIED
