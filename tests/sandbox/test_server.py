@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from kernelsmith.drill import catalog
 from kernelsmith.drill.role import ROLE
 from kernelsmith.drill.world import ask as order
+from kernelsmith.sandbox.children import server
 from kernelsmith.sandbox.children.zygote import Zygote
 from tests.sandbox.zygotes import ROLES, SMALL, ask, light_zygote
 
@@ -104,3 +106,10 @@ def test_a_caller_without_standard_streams(tmp_path: Path) -> None:
     shell = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command]
     subprocess.run(shell, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, timeout=60)
     assert said.read_text() == "pong"
+
+
+def test_a_child_that_dies_before_it_has_a_group_is_buried() -> None:
+    early = subprocess.Popen(["sleep", "60"])
+    early.kill()
+    assert os.WTERMSIG(server._reap(early.pid, whole_namespace=False)) == signal.SIGKILL
+    early.wait()

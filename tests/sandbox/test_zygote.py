@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.errors import SandboxError
+from kernelsmith.errors import InfrastructureError, SandboxError
 from kernelsmith.sandbox import usage
+from kernelsmith.sandbox.children import zygote as zygotes
 from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Layer, Limits
 from kernelsmith.sandbox.wire.memory import Arena
@@ -121,7 +122,8 @@ def test_a_role_that_does_not_exist_is_told_by_the_log(zygote: Zygote) -> None:
 
 def test_kill_reports_what_ended_and_leaves_nothing(zygote: Zygote) -> None:
     child = zygote.spawn("honest_role", limits=SMALL)
-    assert child.elapsed < child.kill().seconds + 60
+    elapsed = child.elapsed
+    assert 0 < elapsed < child.kill().seconds
     assert child.kill().ending is Ending.KILLED
     assert child.kill().signal == "SIGKILL"
     assert not Path(f"/proc/{child.pid}").exists()
@@ -304,15 +306,44 @@ def test_torch_and_triton_are_there_at_once_and_threads_work() -> None:
         assert zygote.layers.sound
 
 
+@pytest.mark.parametrize("slow", [False, True], ids=["", "and the zygote is slow to say so"])
 @pytest.mark.parametrize(("kills", "ending"), [((0, 0), Ending.SIGNALLED), ((0, 1), Ending.LOST)])
-def test_whoever_the_kernel_kills_for_memory_is_not_to_blame(
-    kills: tuple[int, int], ending: Ending, monkeypatch: pytest.MonkeyPatch
+def test_whoever_the_kernel_kills_is_not_to_blame(
+    kills: tuple[int, int], ending: Ending, slow: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(zygotes, "_GRACE_SECONDS", 0.1)
     with light_zygote() as zygote:
         counts = iter(kills)
         monkeypatch.setattr(usage, "kills_for_memory", lambda: next(counts))
         with zygote.spawn("honest_role", limits=SMALL) as child:
+            forks = zygote_process(zygote)
+            if slow:
+                os.kill(forks, signal.SIGSTOP)
+                threading.Timer(0.5, os.kill, (forks, signal.SIGCONT)).start()
             os.kill(child.pid, signal.SIGKILL)
             with pytest.raises(ChildEnded) as ended:
                 ask(child, "ping")
         assert ended.value.exit.ending is ending
+
+
+def test_a_fork_that_the_machine_refuses_costs_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Zygote(python=everyones_python(), preload=("second_fork_refused",), path=[ROLES]) as zygote:
+        with zygote.spawn("honest_role", limits=SMALL) as child:
+            with pytest.raises(InfrastructureError, match=r"could not start a child: .* temporarily"):
+                zygote.spawn("honest_role", limits=SMALL)
+            assert ask(child, "ping") == "pong"
+        with zygote.spawn("honest_role", limits=SMALL) as child:
+            assert ask(child, "ping") == "pong"
+
+
+@pytest.mark.parametrize("mode", ["full", "without namespaces"])
+def test_a_child_that_cannot_be_seen_leaves_nothing(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with light_zygote(mode) as zygote:
+        gc.collect()
+        before = (open_fds(), sorted(Path(tempfile.gettempdir()).glob("*/*")))
+        with monkeypatch.context() as patched:
+            patched.setattr(usage, "mapped", lambda pids: usage.Mapped(0, 0))
+            patched.setattr(zygotes, "ends_within", lambda pidfd, seconds: False)
+            with pytest.raises(InfrastructureError, match="hidepid"):
+                zygote.spawn("honest_role", limits=SMALL)
+        assert (open_fds(), sorted(Path(tempfile.gettempdir()).glob("*/*"))) == before

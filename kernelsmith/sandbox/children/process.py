@@ -138,14 +138,20 @@ def _private_folder(inside: str | None = None) -> str:
 
 
 class Wires:
-    """The descriptors between the judge and one child: the ends we keep, and those that go to the zygote."""
+    """What ties one child to the judge: the ends of descriptors that we keep, those that go to the zygote, its files.
+
+    Whoever gets no child closes them; a child's watcher has them otherwise.
+    """
 
     def __init__(self) -> None:
         self.channel, self._their_channel = Channel.pair(max_fds=1)
         self.status, self._their_status = Channel.pair(max_fds=1)
         self.log, self._their_log = os.pipe()
         os.set_blocking(self.log, False)
+        self.folder = ""
+        """Made for the child; empty where it mounts one of its own."""
         self._pidfd: int | None = None
+        self._scratch: int | None = None
         self._given = True
         self._deadline = time.monotonic() + SPAWN_SECONDS
 
@@ -170,6 +176,8 @@ class Wires:
             server.lost = True
             raise
         self.status.refuse_fds()
+        if not frame.fds:
+            raise InfrastructureError(f"the zygote could not start a child: {json.loads(frame.payload)['error']}")
         (self._pidfd,) = frame.fds
         return self._pidfd
 
@@ -183,8 +191,8 @@ class Wires:
         if "error" in said:
             raise InfrastructureError(f"a child could not confine itself: {said['error']}")
         self.channel.refuse_fds()
-        (scratch,) = frame.fds
-        return scratch
+        (self._scratch,) = frame.fds
+        return self._scratch
 
     def close(self) -> None:
         """Give up on the child; the zygote buries it."""
@@ -196,6 +204,10 @@ class Wires:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             os.close(self._pidfd)
+        if self._scratch is not None:
+            os.close(self._scratch)
+        if self.folder:
+            usage.remove_tree(self.folder)
 
 
 def pid_behind(pidfd: int) -> int:

@@ -115,20 +115,37 @@ class _Server:
                 self._fork(request)
 
     def _fork(self, request: Frame) -> None:
+        """Where this machine refuses one, say so and go on: the others shall not end with it."""
         channel_fd, log_fd, status_fd = request.fds
         if (threads := _threads()) != 1:
             raise RuntimeError(f"the zygote has {threads} threads: a fork would inherit locks that nobody opens")
-        entry.enter_next_pid_namespace(self._world)
-        if (pid := os.fork()) == 0:
-            _Child(self._world, json.loads(request.payload)).run(channel_fd, log_fd)
-        pidfd = os.pidfd_open(pid)
         status = Channel(socket.socket(fileno=status_fd))
-        os.close(channel_fd)
-        os.close(log_fd)
+        try:
+            pid, pidfd = self._start(json.loads(request.payload), channel_fd, log_fd)
+        except OSError as error:
+            with contextlib.suppress(PeerGoneError):
+                status.send(json.dumps({"error": str(error)}).encode())
+            status.close()
+            return
+        finally:
+            os.close(channel_fd)
+            os.close(log_fd)
         self._children[pidfd] = (pid, status)
         self._poll.register(pidfd, select.POLLIN)
         with contextlib.suppress(PeerGoneError):  # the judge lost interest; the child still has to be buried
             status.send(b"{}", [pidfd])
+
+    def _start(self, request: dict[str, object], channel_fd: int, log_fd: int) -> tuple[int, int]:
+        """A child and its pidfd. Raises OSError."""
+        entry.enter_next_pid_namespace(self._world)
+        if (pid := os.fork()) == 0:
+            _Child(self._world, request).run(channel_fd, log_fd)
+        try:
+            return pid, os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            _reap(pid, whole_namespace=self._world.layers.pid_namespace)
+            raise
 
     def _end_all(self) -> None:
         for pidfd in list(self._children):
@@ -155,7 +172,8 @@ def _reap(pid: int, *, whole_namespace: bool) -> int:
     """
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     while not whole_namespace:
-        os.killpg(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it ended before it had a group
+            os.killpg(pid, signal.SIGKILL)
         rest = [other for other in usage.descendants(os.getpid()) if other != pid and usage.group_of(other) == pid]
         if not rest:
             break

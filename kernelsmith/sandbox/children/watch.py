@@ -2,7 +2,7 @@
 
 Invariant: a child that goes over a limit is killed whether or not anybody waits for it, the first reason to end it is
 the one reported, and `Watched.exit` is set exactly once, after its whole tree is gone and every descriptor is closed.
-zygote.py registers children here.
+Whoever cannot be watched is ended and lost: the sandbox failed, not the child. zygote.py registers children here.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ import select
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelsmith.errors import InfrastructureError
 from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.children import pause
+from kernelsmith.sandbox.children.process import ends_within
 from kernelsmith.sandbox.limits import SCRATCH_INODES, Ending, Exit, Limits
 from kernelsmith.sandbox.wire.protocol import Channel, ProtocolError
 from kernelsmith.text import clean
@@ -39,7 +42,7 @@ class Facts:
     status: Channel
     log_fd: int
     scratch_fd: int  # the child's own file system, or its folder
-    scratch: str  # folder to remove at the end; empty where it is a mount that goes with the child
+    scratch: str  # folder to be removed in the end; empty where it is a mount that goes with the child
     own_pids: bool
     zygote_pid: int
     inherited_bytes: int  # what the fork had before it ran anything
@@ -57,6 +60,7 @@ class Watched:
         self._ended = threading.Event()
         self._lock = threading.Lock()
         self._reason: Ending | None = None
+        self._why_lost = ""
         self._kills_before = usage.kills_for_memory()
         self._still = False
         self._log = bytearray()
@@ -68,13 +72,36 @@ class Watched:
         self.due_in = _SAMPLE_SECONDS  # until it should be looked at again
 
     def stop(self, reason: Ending) -> None:
-        """Kill the whole tree for this reason, unless there was another one before or it has ended."""
+        """Kill the whole tree for this reason, unless there was another one before or it has ended.
+
+        Whoever is dead has ended by itself or by others, though the zygote may be slow to say so.
+        """
         with self._lock:
-            if self.exit is not None:
+            if self._dead():
                 return
             self._reason = self._reason or reason
-            with contextlib.suppress(ProcessLookupError):  # it ended by itself, which `finish` will see
+            with contextlib.suppress(ProcessLookupError):  # it ended just now
                 signal.pidfd_send_signal(self.facts.pidfd, signal.SIGKILL)
+
+    def fail(self, error: Exception) -> None:
+        """It cannot be watched any more: end it, as lost."""
+        self._why_lost = f"the sandbox could not watch it: {type(error).__name__}: {error}"
+        self.stop(Ending.LOST)
+
+    def dies_within(self, seconds: float) -> bool:
+        """Whether it is dead by then; its exit may still have to come."""
+        deadline = time.monotonic() + seconds
+        while True:
+            with self._lock:
+                if self._dead():
+                    return True
+            if time.monotonic() > deadline:
+                return False
+            self._ended.wait(_SAMPLE_SECONDS)
+
+    def _dead(self) -> bool:
+        """Only with the lock, for the descriptor goes when the exit comes."""
+        return self.exit is not None or ends_within(self.facts.pidfd, seconds=0)
 
     def pause(self) -> bool:
         """Make the whole tree stand still; False where it dodges that."""
@@ -145,18 +172,26 @@ class Watched:
 
     def finish(self, code: int | None) -> None:
         """The zygote said how the child ended (`code`, a wait status), or died itself (None)."""
-        if code is None and not self.facts.own_pids:
-            self._kill_group()
-        self.drain()
-        with self._lock:
+        ending, status, name = Ending.LOST, None, None
+        try:
+            if code is None and not self.facts.own_pids:
+                self._kill_group()
+            self.drain()
             ending, status, name = self._judge(code)
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must be told of the end
+            self.fail(error)
+        finally:
+            self._end(ending, status, name)
+
+    def _end(self, ending: Ending, status: int | None, name: str | None) -> None:
+        log = clean(bytes(self._log).decode(errors="replace"))
+        if ending is Ending.LOST:
+            log += f"\n{self._why_lost or 'the zygote died'}\n"
+        with self._lock:
             os.close(self.facts.pidfd)
             os.close(self.facts.log_fd)
             os.close(self.facts.scratch_fd)
             self.facts.status.close()
-            if self.facts.scratch:
-                usage.remove_tree(self.facts.scratch)
-            log = clean(bytes(self._log).decode(errors="replace"))
             self.exit = Exit(ending, status, name, log, self.peak, time.monotonic() - self.facts.started)
         self._ended.set()
 
@@ -166,7 +201,7 @@ class Watched:
             return self._reason or Ending.LOST, None, None
         number = os.WTERMSIG(code) if os.WIFSIGNALED(code) else None
         if number == signal.SIGKILL and self._reason is None and usage.kills_for_memory() > self._kills_before:
-            self._log += b"\nthe machine ran out of memory, and the kernel chose this process to end\n"
+            self._why_lost = "the machine ran out of memory, and the kernel chose this process to end"
             return Ending.LOST, None, None  # it kept to its own limit: others took the memory
         if number is None:
             natural, status, name = Ending.EXITED, os.WEXITSTATUS(code), None
@@ -218,8 +253,10 @@ class Watcher:
         self._thread.start()
 
     def add(self, watched: Watched) -> None:
-        """Watch this child from now on."""
+        """Watch this child from now on. Raises InfrastructureError where nobody would."""
         with self._lock:
+            if self._closing:
+                raise InfrastructureError("the thread that holds candidates to their limits has ended", "run again")
             self._new.append(watched)
             self._living.add(watched)
         os.eventfd_write(self._wake, 1)
@@ -240,6 +277,17 @@ class Watcher:
             os.close(self._wake)
 
     def _run(self) -> None:
+        try:
+            self._watch()
+        finally:  # whatever ended it: no child runs without limits
+            with self._lock:
+                self._closing = True
+            self.stop_all(Ending.LOST)
+            for watched in self._living:
+                if watched.dies_within(_CLOSE_SECONDS):
+                    watched.finish(None)
+
+    def _watch(self) -> None:
         next_sample = 0.0
         while not self._closing or self._living:
             wait = max(0.0, next_sample - time.monotonic()) * 1000 if self._watched else None
@@ -249,7 +297,8 @@ class Watcher:
             if now >= next_sample:
                 known = set(self._watched.values())
                 for watched in known:
-                    watched.sample(now)
+                    with _losing(watched):
+                        watched.sample(now)
                 next_sample = now + min((watched.due_in for watched in known), default=_SAMPLE_SECONDS)
 
     def _handle(self, fd: int) -> None:
@@ -270,15 +319,15 @@ class Watcher:
 
     def _drain(self, watched: Watched) -> None:
         before = watched.logged
-        watched.drain()
+        with _losing(watched):
+            watched.drain()
         if watched.logged == before or watched.logged > watched.limits.log_bytes:  # the end of the log, or enough of it
             self._forget(watched.facts.log_fd)
 
     def _end(self, watched: Watched) -> None:
         code: int | None = None
         with contextlib.suppress(ProtocolError, TimeoutError):  # the zygote died: no status will come
-            said = json.loads(watched.facts.status.receive(time.monotonic() + 1).payload)
-            code = int(said["status"])
+            code = json.loads(watched.facts.status.receive(time.monotonic() + 1).payload)["status"]
         self._forget(watched.facts.status.fileno())
         self._forget(watched.facts.log_fd)
         watched.finish(code)
@@ -288,6 +337,15 @@ class Watcher:
     def _forget(self, fd: int) -> None:
         if self._watched.pop(fd, None) is not None:
             self._poll.unregister(fd)
+
+
+@contextlib.contextmanager
+def _losing(watched: Watched) -> Iterator[None]:
+    """What cannot be done for one child costs that child, not the others their watcher."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - as above
+        watched.fail(error)
 
 
 def _signal_name(number: int) -> str:

@@ -9,7 +9,6 @@ Judges call it, from any thread.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 import time
@@ -29,7 +28,7 @@ from kernelsmith.sandbox.limits import Ending, Exit, Layer, Layers, Limits
 from kernelsmith.sandbox.wire.protocol import Channel, Frame, PeerGoneError, ProtocolError
 
 _DEATH_SECONDS = 20.0
-_GRACE_SECONDS = 1.0
+_GRACE_SECONDS = 5.0
 _ZYGOTES_PER_SPAWN = 2
 
 
@@ -83,7 +82,7 @@ class Child:
         except TimeoutError:
             raise ChildEnded(self._end(Ending.TIMEOUT)) from None
         except PeerGoneError:
-            self._watched.wait(_GRACE_SECONDS)  # its channel closes a moment before its end is known
+            self._watched.dies_within(_GRACE_SECONDS)  # its channel closes a moment before; then it is not our doing
             raise ChildEnded(self._end(Ending.KILLED)) from None
         except ProtocolError:
             self.kill()
@@ -113,13 +112,21 @@ class Child:
         ended = self._watched.wait(_DEATH_SECONDS)
         self._channel.close()
         if ended is not None:
+            self._clear()
             return ended
         survivor = self._watched.survivor()
         # A zygote that does not bury the dead is of no use, nor one that waits for them: without namespaces it does.
-        self._server.lost = survivor is None or not self._watched.facts.own_pids
+        if survivor is None or not self._watched.facts.own_pids:
+            self._server.lost = True
         if survivor is None:
             return Exit(Ending.LOST, log="the zygote does not answer", seconds=self.elapsed)
         return Exit(Ending.STUCK, seconds=self.elapsed, survivor=survivor)
+
+    def _clear(self) -> None:
+        """Remove what it left. Not the watcher's work: a child decides how long that takes."""
+        scratch = self._watched.facts.scratch
+        if scratch and Path(scratch).exists():
+            usage.remove_tree(scratch)
 
     def __enter__(self) -> Child:
         return self
@@ -223,7 +230,7 @@ class Zygote:
         started = time.monotonic()
         wires = Wires()
         try:
-            server, scratch = self._ask(role, limits, wires)
+            server = self._ask(role, limits, wires)
             pidfd = wires.receive_pidfd(server)
             pid = pid_behind(pidfd)
             inherited = usage.mapped([pid]).private
@@ -237,23 +244,31 @@ class Zygote:
         except BaseException:
             wires.close()
             raise
-        own_pids = server.layers.pid_namespace
         facts = Facts(
-            pid, pidfd, wires.status, wires.log, scratch_fd, scratch, own_pids, server.pid, inherited, started
+            pid=pid,
+            pidfd=pidfd,
+            status=wires.status,
+            log_fd=wires.log,
+            scratch_fd=scratch_fd,
+            scratch=wires.folder,
+            own_pids=server.layers.pid_namespace,
+            zygote_pid=server.pid,
+            inherited_bytes=inherited,
+            started=started,
         )
         watched = Watched(facts, limits)
-        with self._lock:
-            closed = self._closed
-            if not closed:
+        try:
+            with self._lock:
+                if self._closed:
+                    raise ValueError("the Zygote was closed meanwhile")
                 self._watcher.add(watched)
-        if closed:
-            os.close(scratch_fd)
+        except BaseException:
             wires.close()
-            raise ValueError("the Zygote was closed meanwhile")
+            raise
         return Child(wires.channel, watched, server, label)
 
-    def _ask(self, role: str, limits: Limits, wires: Wires) -> tuple[ZygoteProcess, str]:
-        """Send the request, to a new zygote if the last one is lost; returns it and the folder made for the child."""
+    def _ask(self, role: str, limits: Limits, wires: Wires) -> ZygoteProcess:
+        """Send the request, to a new zygote if the last one is lost; returns it."""
         with self._lock:
             if self._closed:
                 raise ValueError("spawn on a closed Zygote")
@@ -261,8 +276,9 @@ class Zygote:
                 self._server.close()
                 self._server = self._start()
             server = self._server
-            scratch = "" if server.layers.mount_namespace else server.make_scratch()
-            request = {"role": role, "scratch": scratch, "limits": asdict(limits)}
+            if not server.layers.mount_namespace:
+                wires.folder = server.make_scratch()
+            request = {"role": role, "scratch": wires.folder, "limits": asdict(limits)}
             try:
                 server.control.send(
                     json.dumps(request).encode(), wires.given, deadline=time.monotonic() + SPAWN_SECONDS
@@ -271,4 +287,4 @@ class Zygote:
                 server.lost = True
                 raise
         wires.hand_over()
-        return server, scratch
+        return server
