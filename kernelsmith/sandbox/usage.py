@@ -1,20 +1,27 @@
 """What a process tree uses, seen from outside through /proc, and how to clear away what it leaves.
 
-Invariant: a process or file that vanishes meanwhile is simply not counted. watch.py samples children with it; the
-server finds what a child has left behind.
+Invariant: a process or file that vanishes meanwhile is simply not counted; whatever else keeps us from looking raises
+OSError, for a limit that nobody can see is none. watch.py samples children with it; the server finds what a child has
+left behind.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import subprocess
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 _DEEPEST = 64  # folders inside folders; compilers' caches use a handful
+_GONE = (FileNotFoundError, ProcessLookupError)
+_FORBIDDEN = PermissionError
+"""Of a process whose memory has gone already the files belong to root (proc(5)). Living ones cannot hide: children may
+not make themselves undumpable, and where Landlock holds they execute nothing that they wrote."""
 _PIPE_BYTES = 64 << 10  # what one holds at most: 16 pages, which children cannot raise
 
 
@@ -25,7 +32,7 @@ def descendants(pid: int) -> list[int]:
     while unseen:
         parent = unseen.pop()
         children: list[int] = []
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(*_GONE):
             for task in Path(f"/proc/{parent}/task").iterdir():
                 children += map(int, (task / "children").read_bytes().split())
         found += children
@@ -43,14 +50,14 @@ def group_of(pid: int) -> int | None:
 
 def alive(pid: int) -> bool:
     """Whether a thread of the process still runs or sleeps: one that has ended holds no file and no device."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(*_GONE):
         return any(_state(task) not in "ZX" for task in Path(f"/proc/{pid}/task").iterdir())
     return False
 
 
 def _state(task: Path) -> str:
     """State of a thread as proc(5) spells it, X once it is gone."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(*_GONE):
         return (task / "stat").read_text().rpartition(")")[2].split()[0]
     return "X"
 
@@ -59,7 +66,7 @@ def tasks(pids: list[int]) -> int:
     """Threads of these processes together."""
     count = 0
     for pid in pids:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(*_GONE):
             count += sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
     return count
 
@@ -92,7 +99,7 @@ def _kilobytes(pids: list[int], file: str, names: tuple[bytes, ...]) -> int:
     """Sum of these lines of a file of each process, in bytes."""
     total = 0
     for pid in pids:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(*_GONE, _FORBIDDEN):
             for line in Path(f"/proc/{pid}/{file}").read_bytes().splitlines():
                 if line.startswith(names):
                     total += int(line.split()[1]) << 10
@@ -132,34 +139,41 @@ def held(pids: list[int], device: int, most: int) -> Held:
 
 
 def _descriptors(pid: int) -> Iterator[os.stat_result]:
-    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as found:
+    with contextlib.suppress(*_GONE, _FORBIDDEN), os.scandir(f"/proc/{pid}/fd") as found:
         for entry in found:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(*_GONE, _FORBIDDEN):
                 yield entry.stat()
 
 
 def files_below(folder: str, most_bytes: int, most_entries: int) -> int | None:
     """Bytes of the files below `folder`, which a hostile process may be changing; None where they are more than that,
-    or nest so deep that looking on would take our time instead of its own. Links are not followed."""
+    nest so deep that looking on would take our time instead of its own, or are hidden from us. Links are not followed.
+    """
     nbytes = entries = 0
     unseen = [(folder, 0)]
     while unseen:
         path, depth = unseen.pop()
-        with contextlib.suppress(OSError), os.scandir(path) as found:
-            for entry in found:
-                entries += 1
-                with contextlib.suppress(OSError):
-                    nbytes += entry.stat(follow_symlinks=False).st_blocks * 512
-                    if entry.is_dir(follow_symlinks=False):
-                        unseen.append((entry.path, depth + 1))
-                if nbytes > most_bytes or entries > most_entries or depth > _DEEPEST:
-                    return None
+        try:
+            with os.scandir(path) as found:
+                for entry in found:
+                    entries += 1
+                    with contextlib.suppress(*_GONE):
+                        nbytes += entry.stat(follow_symlinks=False).st_blocks * 512
+                        if entry.is_dir(follow_symlinks=False):
+                            unseen.append((entry.path, depth + 1))
+                    if nbytes > most_bytes or entries > most_entries or depth > _DEEPEST:
+                        return None
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.ENAMETOOLONG):
+                return None
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):  # gone, or something else by now
+                raise
     return nbytes
 
 
 def kills_for_memory() -> int:
     """Processes that the kernel has killed since it started because memory ran out; 0 where it does not tell."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(*_GONE, _FORBIDDEN):
         for line in Path("/proc/vmstat").read_bytes().splitlines():
             if line.startswith(b"oom_kill "):
                 return int(line.split()[1])
@@ -167,15 +181,17 @@ def kills_for_memory() -> int:
 
 
 def remove_tree(folder: str) -> None:
-    """Remove a folder that a hostile process filled: any depth, any modes, no links followed."""
+    """Remove a folder that a hostile process filled: any depth, any modes, no links followed. Warns where it stays."""
     if not _runs("rm", "-rf", "--", folder):
         _runs("chmod", "-R", "u+rwX", "--", folder)
-        _runs("rm", "-rf", "--", folder)
+        if not _runs("rm", "-rf", "--", folder):
+            warnings.warn(f"{folder} could not be removed", stacklevel=2)
 
 
 def _runs(*command: str) -> bool:
-    """Whether one of the system's own programs did its work, whatever the PATH of the user is."""
-    path = os.pathsep.join(filter(None, (os.environ.get("PATH"), os.defpath)))
-    return not subprocess.run(
-        command, stderr=subprocess.DEVNULL, check=False, env={**os.environ, "PATH": path}
-    ).returncode
+    """Whether one of the system's own programs did its work; it is given nothing of the user's, PATH included."""
+    try:
+        done = subprocess.run(command, stderr=subprocess.DEVNULL, check=False, env={"PATH": os.defpath})
+    except OSError:  # no process or descriptor left
+        return False
+    return not done.returncode

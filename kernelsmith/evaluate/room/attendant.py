@@ -88,16 +88,16 @@ class Attendant:
     def _look(self, children: dict[Child, int], now: float) -> None:
         try:
             uses = self._health.uses(self._card)
-        except InfrastructureError as error:
+            trees = {child: {child.pid, *usage.descendants(child.pid)} for child in children}
+        except (InfrastructureError, OSError) as error:
             self._unanswered += 1
             if self._unanswered >= UNANSWERED:
-                self.unwell = self.unwell or Trouble(error.message)
+                self.unwell = self.unwell or Trouble(str(error))
             return
         self._unanswered = 0
         for child, limit in children.items():
-            tree = {child.pid, *usage.descendants(child.pid)}
-            self._ours |= tree & {use.pid for use in uses}
-            if sum(use.nbytes for use in uses if use.pid in tree) > limit:
+            self._ours |= trees[child] & {use.pid for use in uses}
+            if sum(use.nbytes for use in uses if use.pid in trees[child]) > limit:
                 child.stop(Ending.DEVICE_MEMORY)
         self._look_for_the_dead(uses, now)
 

@@ -39,7 +39,8 @@ def abi() -> int:
 
 
 def restrict(abi: int, *, read: Iterable[str], write: Iterable[str], devices: Iterable[str]) -> None:
-    """Allow reading and executing below `read`, everything but device nodes below `write`, use of `devices`; no more.
+    """Allow reading and executing below `read`, use of `devices`, and below `write` everything but device nodes and
+    starting programs: whoever starts one that nobody may read is hidden from its watcher. No more than that.
 
     Also no TCP, and no signals or abstract sockets to anyone outside, as far as `abi` goes. Paths that do not exist
     are passed over. Needs no_new_privileges() first.
@@ -50,7 +51,7 @@ def restrict(abi: int, *, read: Iterable[str], write: Iterable[str], devices: It
     ruleset = linux.syscall("landlock_create_ruleset", attributes[:size], size, 0)
     groups = (
         (read, _READ | _READ_DIR | _EXECUTE),
-        (write, handled & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL)),
+        (write, handled & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK | _IOCTL)),
         (devices, _READ | _WRITE | _IOCTL),
     )
     for paths, rights in groups:

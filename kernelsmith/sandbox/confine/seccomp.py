@@ -20,7 +20,7 @@ from kernelsmith.sandbox.confine import syscalls
 _ARCHITECTURES = (0xC000003E, 0xC00000B7)  # AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64
 _CLONE_NAMESPACES = 0x7E020000
 _SHARED_ANONYMOUS = 0x21  # MAP_SHARED | MAP_ANONYMOUS
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _O_ACCMODE, _O_TRUNC = 3, 0x200
 _SESSIONS = ("setsid", "setpgid")
 _SIGNALS = ("kill", "tkill", "tgkill")
@@ -46,14 +46,18 @@ _REFUSED_IOCTLS = (
 class Needs:
     """What the filter must make up for because another layer is missing."""
 
-    own_mounts: bool  # without: changes of metadata pretend success and do nothing, for Landlock lets them through
-    own_pids: (
-        bool  # without: no new session or group (calls pretend), and death with the parent, so that nothing gets away
-    )
-    hidden_memory: bool  # without: no shared anonymous memory, which no resident size shows once it is let go of
-    old_landlock: bool = False  # with: no truncation of what is open for reading; it governs that from ABI 3 on
-    only_signal: int | None = None  # where signals could leave the sandbox: the only process that may be signalled
-    zygotes: bool = False  # a judge in quarantine: it starts zygotes, which confine themselves and their forks
+    own_mounts: bool
+    """Without: changes of metadata pretend success and do nothing, for Landlock lets them through."""
+    own_pids: bool
+    """Without: no new session or group (calls pretend), and death with the parent, so that nothing gets away."""
+    hidden_memory: bool
+    """Without: no shared anonymous memory, which no resident size shows once it is let go of."""
+    old_landlock: bool = False
+    """With: no truncation of what is open for reading; it governs that from ABI 3 on."""
+    only_signal: int | None = None
+    """Where signals could leave the sandbox: the only process that may be signalled."""
+    zygotes: bool = False
+    """A judge in quarantine: it starts zygotes, which confine themselves and their forks."""
 
 
 def available() -> bool:
@@ -95,11 +99,13 @@ def _conditions(needs: Needs) -> dict[str, bytes]:
     code["prlimit64"] = _only(_FIRST, (0,))
     code["fcntl"] = _only(_SECOND, _FCNTL_COMMANDS)
     code["ioctl"] = _load(_SECOND) + b"".join(_if_equal(request, _REFUSE) for request in _REFUSED_IOCTLS) + _ALLOW
+    # what a process holds could not be seen from outside any more
+    options = (_PR_SET_DUMPABLE,) if needs.own_pids else (_PR_SET_DUMPABLE, _PR_SET_PDEATHSIG)
+    code["prctl"] = _load(_FIRST) + b"".join(_if_equal(option, _REFUSE) for option in options) + _ALLOW
     if not needs.own_mounts:
         code |= _opens(needs)
     if not needs.own_pids:
         code |= dict.fromkeys(_SESSIONS, _errno(0))
-        code["prctl"] = _load(_FIRST) + _if_equal(_PR_SET_PDEATHSIG, _REFUSE) + _ALLOW
     if needs.only_signal is not None:
         code |= dict.fromkeys(_QUEUED_SIGNALS, _REFUSE)
         code |= dict.fromkeys(_SIGNALS, _only(_FIRST, (0, needs.only_signal, 0xFFFFFFFF & -needs.only_signal)))

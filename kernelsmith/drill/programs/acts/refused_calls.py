@@ -30,6 +30,7 @@ def act(stage):
     commands |= {"a deadly signal": (reader, 10, 9), "lease": (theirs, 1024, 0), "notice": (theirs, 1026, 2)}
     for name, command in commands.items():
         attempt(stage, name, lambda command=command: reaches("fcntl", *command))
+    attempt(stage, "hiding what it holds", lambda: reaches("prctl", 4, 0))
     socket = stage.channel.fileno()
     requests = {"typing for others": (socket, 0x5412, b"x"), "owner": (socket, 0x8901, b"\1\0\0\0")}
     requests |= {"attributes": (theirs, 0x40086602, bytes(8)), "of mine": (mine, 0x40086602, bytes(8))}
