@@ -127,8 +127,8 @@ def test_help_loads_no_more_than_typer_needs(tmp_path: Path) -> None:
 
 STAGES = {
     "triton_cpu": ("errors isa", "read", "emit", "run", "watch"),
-    "sandbox": ("limits usage roles", "confine", "wire", "children", "record", "replay"),
-    "evaluate": ("machine", "truth", "sessions", "check", "region", "repeat", "clock", "room"),
+    "sandbox": ("limits usage machine roles", "confine", "wire", "children", "record", "replay"),
+    "evaluate": ("truth", "sessions", "check", "region", "repeat", "clock", "room"),
 }
 """Folders of a unit, after the modules that all of them may use: each imports only what stands before it."""
 

@@ -145,6 +145,20 @@ def _descriptors(pid: int) -> Iterator[os.stat_result]:
                 yield entry.stat()
 
 
+def memory(pids: list[int], held: Held, most: int, *, inherited: int = 0) -> int:
+    """Bytes of these processes without files that have a name, beyond what they inherited; exact where a cheaper upper
+    bound is more than `most`."""
+
+    def total(mapped: Mapped) -> int:
+        # an arena counts once, whether it is mapped, held by a descriptor, or both
+        return mapped.private - inherited + max(mapped.shared, held.arenas) + held.pipes
+
+    used = total(mapped(pids))
+    if used > most and len(pids) > 1 and (exact := proportional(pids)) is not None:
+        return total(exact)  # each of the forks had counted the pages that they share
+    return used
+
+
 def files_below(folder: str, most_bytes: int, most_entries: int) -> int | None:
     """Bytes of the files below `folder`, which a hostile process may be changing; None where they are more than that,
     nest so deep that looking on would take our time instead of its own, or are hidden from us. Links are not followed.

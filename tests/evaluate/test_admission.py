@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.evaluate.machine import total_bytes
 from kernelsmith.evaluate.room import admission
 from kernelsmith.evaluate.room.admission import Admission, Place
+from kernelsmith.sandbox.machine import total_bytes
 
 GIB = 1 << 30
 SPARE = int(admission.SPARE_SHARE * total_bytes())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kernelsmith.evaluate import machine
 from kernelsmith.evaluate.sessions import allowance
 from kernelsmith.evaluate.sessions.allowance import Sizes
 from kernelsmith.evaluate.truth.inputs import GUARD_BYTES
 from kernelsmith.model import OperatorRef
 from kernelsmith.operators.load import load
+from kernelsmith.sandbox import machine
 
 OPERATOR = """
 import torch

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from kernelsmith.sandbox.confine import landlock, quarantine
 from kernelsmith.sandbox.confine.quarantine import Plan
 from kernelsmith.sandbox.limits import Layer
 from kernelsmith.sandbox.wire.protocol import Channel
+from tests.sandbox.withheld import Withheld
 from tests.sandbox.zygotes import ROLES, everyones_python
 
 PACKAGE = str(Path(kernelsmith.__file__).parent)
@@ -103,6 +105,7 @@ def test_nothing_gets_out_and_nothing_is_left(without: tuple[Layer, ...], prefix
         with quarantined(Plan(str(base), (), without), order, prefix) as (answer, channel, (process, log)):
             assert answer.get("succeeded") == [], answer
             assert answer["scratch"] and answer["daemons"] == 3
+            assert answer["core"] == [1, 1], "0 would pipe dumps to the crash handler of the machine"
             below = usage.descendants(process.pid)
             assert len(below) >= 4, "the judge and its daemons"
             channel.shutdown()
@@ -126,3 +129,49 @@ def test_a_machine_that_can_do_neither_is_refused_unless_told_otherwise() -> Non
         with quarantined(unsafe, order | {"package": str(outside), "daemons": 0}, AS_USER) as (answer, _, _):
             shown = {"read a secret", "list a home", "write outside", "tcp", "udp", "abstract socket", "socket by path"}
             assert shown <= set(answer["succeeded"]), "what the other tests see refused is possible here"
+
+
+@pytest.fixture(params=[(), (Layer.NAMESPACES,)], ids=["namespaces", "landlock"])
+def plan(request: pytest.FixtureRequest) -> Iterator[Plan]:
+    if request.param and landlock.abi() < landlock.SCOPED_ABI:
+        pytest.skip("Landlock here does not keep signals inside")
+    with open_folder() as base:
+        yield Plan(str(base), (), request.param)
+        base.mkdir(exist_ok=True)
+
+
+def test_a_judge_that_takes_too_much_memory_is_ended_and_told(plan: Plan) -> None:
+    with place() as (_, order):
+        order |= {"daemons": 0, "hoards": True}
+        with quarantined(replace(plan, memory_bytes=160 << 20), order, []) as (_, _, (process, log)):
+            process.wait(30)
+            log.seek(-80, os.SEEK_END)
+            assert b"MiB of memory, where 160 MiB are allowed" in log.read()
+
+
+def test_daemons_that_go_on_to_print_keep_nobody(plan: Plan) -> None:
+    with place() as (_, order):
+        order |= {"daemons": 1, "chatty": True, "dies": True}
+        with quarantined(plan, order, []) as (_, _, (process, _)):
+            process.wait(30)
+
+
+def test_what_does_not_die_does_not_keep_the_keeper(plan: Plan) -> None:
+    with (
+        place() as (_, order),
+        quarantined(plan, order, []) as (_, channel, (process, _)),
+        Withheld(usage.descendants(process.pid)[-1]),
+    ):
+        channel.shutdown()
+        process.wait(30)
+
+
+def test_a_keeper_that_nobody_listens_to_leaves_nothing(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = partial(open, "/dev/full", "wb", buffering=0)
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with place() as (_, order), quarantined(plan, order, []) as (answer, channel, (process, _)):
+        assert answer["daemons"] == 3
+        below = usage.descendants(process.pid)
+        channel.shutdown()
+        process.wait(30)
+        assert not [pid for pid in below if alive(pid)]

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from kernelsmith.evaluate import machine
 from kernelsmith.execute import Tell
+from kernelsmith.sandbox import machine
 
 LOOK_SECONDS = 0.1
 """Between two looks of whoever waits."""

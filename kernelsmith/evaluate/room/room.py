@@ -18,7 +18,6 @@ from kernelsmith.devices import cards, marks
 from kernelsmith.devices.cards import Card
 from kernelsmith.devices.health import health_of
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.evaluate import machine
 from kernelsmith.evaluate.clock.baseline import ENVIRONMENT
 from kernelsmith.evaluate.clock.bench import copy_bandwidth
 from kernelsmith.evaluate.clock.gate import DeviceGate
@@ -34,6 +33,7 @@ from kernelsmith.evaluate.truth.trivial import refuse_trivial
 from kernelsmith.evaluate.truth.truths import LIMIT_BYTES, Truths
 from kernelsmith.model import Confinement, OperatorRef, Seed
 from kernelsmith.operators.load import LoadedOperator, load
+from kernelsmith.sandbox import machine
 from kernelsmith.sandbox.children.zygote import Child, ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Layer, Limits
 from kernelsmith.sandbox.roles import PRELOAD, PROBE, WARM

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelsmith.evaluate import machine
 from kernelsmith.evaluate.truth.answers import run
 from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.evaluate.truth.inputs import Case, materialise
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Stage
+from kernelsmith.sandbox import machine
 from kernelsmith.sandbox.limits import Limits
 
 LIFETIME_SECONDS = 3600.0

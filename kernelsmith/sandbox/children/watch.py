@@ -143,25 +143,14 @@ class Watched:
         if usage.tasks(pids) > self.limits.processes:  # first, for looking at many takes long
             self.stop(Ending.PROCESSES)
             return
-        held = usage.held(pids, os.fstat(self.facts.scratch_fd).st_dev, self.limits.memory_bytes)
+        most, inherited = self.limits.memory_bytes, self.facts.inherited_bytes
+        held = usage.held(pids, os.fstat(self.facts.scratch_fd).st_dev, most)
         files = self._scratch_bytes(now, held.unlinked)
         if files is None:
             self.stop(Ending.DISK)
-        self._note(self._memory(pids, held) + (files or 0), now)
-        if self.peak > self.limits.memory_bytes:
+        self._note(usage.memory(pids, held, most, inherited=inherited) + (files or 0), now)
+        if self.peak > most:
             self.stop(Ending.MEMORY)
-
-    def _memory(self, pids: list[int], held: usage.Held) -> int:
-        """Bytes of the tree beyond what the fork had, without its files."""
-
-        def total(mapped: usage.Mapped) -> int:
-            # an arena counts once, whether it is mapped, held by a descriptor, or both
-            return mapped.private - self.facts.inherited_bytes + max(mapped.shared, held.arenas) + held.pipes
-
-        used = total(usage.mapped(pids))
-        if used > self.limits.memory_bytes and len(pids) > 1 and (exact := usage.proportional(pids)) is not None:
-            return total(exact)  # each of the forks had counted the pages that they share
-        return used
 
     def _note(self, used: int, now: float) -> None:
         """Remember the use, and look again before a tree that goes on growing like this is far above its limit."""

@@ -21,6 +21,8 @@ from kernelsmith.sandbox.limits import SCRATCH_INODES, Layer, Layers, Limits
 
 _SIBLINGS = 8
 """Candidates that may use up their number of processes beside this one, where the kernel counts them together."""
+CORE_BYTES = 1
+"""Neither a file nor, as 0 would, a dump piped to the machine's crash handler (core(5))."""
 _OPEN_FILES = 256  # what passes through sockets counts per user, and must not use up what the judge may pass
 _PENDING_SIGNALS = 1024  # timers and queued signals, which count per user
 _STACK_BYTES = 8 << 20  # what Linux gives by default, whatever the user's shell says
@@ -95,7 +97,7 @@ def confine(world: World, limits: Limits, scratch: str) -> bool:
     # Before the unshare, the limit would bind all candidates together; without it, it binds the whole user: those who
     # start later must leave room for this one, and watch.py holds each to its own number.
     others = 0 if world.layers.user_namespace else tasks_of(os.getuid()) + _SIBLINGS * limits.processes
-    resource.setrlimit(resource.RLIMIT_NPROC, (limits.processes + others,) * 2)
+    lower_limit(resource.RLIMIT_NPROC, limits.processes + others)
     linux.drop_capabilities()
     linux.no_new_privileges()
     if world.layers.landlock_abi:
@@ -134,10 +136,17 @@ def _own_proc(layers: Layers) -> bool:
     return True
 
 
+def lower_limit(kind: int, value: int) -> None:
+    """Bound a resource for good, by `value` or by what already bounds it."""
+    _, hard = resource.getrlimit(kind)
+    lowest = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (lowest, lowest))
+
+
 def _limit_resources(limits: Limits) -> None:
     cpu_seconds = int(limits.seconds * (os.cpu_count() or 1)) + 2  # only for when the judge is stuck
     for kind, value in (
-        (resource.RLIMIT_CORE, 1),  # neither a file nor, as 0 would, a dump piped to the machine's crash handler
+        (resource.RLIMIT_CORE, CORE_BYTES),
         (resource.RLIMIT_NOFILE, _OPEN_FILES),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_CPU, cpu_seconds),
@@ -145,9 +154,7 @@ def _limit_resources(limits: Limits) -> None:
         (resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS),
         (resource.RLIMIT_STACK, _STACK_BYTES),
     ):
-        _, hard = resource.getrlimit(kind)
-        lowest = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (lowest, lowest))
+        lower_limit(kind, value)
 
 
 def _move_home(scratch: str, limits: Limits) -> None:

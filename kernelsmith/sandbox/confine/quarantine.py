@@ -2,8 +2,10 @@
 
 Invariant: what returns from `enter` sees the system, the interpreter, this package and an empty scratch folder, and
 nothing else of the user's; it has no network and no secret, it cannot touch another process, and it ends, with all that
-it started, when the one who holds the other end of its channel goes away. It can still start a zygote, whose own
-confinement lies inside. Called by evaluate/quarantined.py in a process of one thread.
+it started, when the one who holds the other end of its channel goes away or when it takes too much memory. Its keeper,
+the process that `enter` was called in, sees to that and outlives it. It can still start a zygote, whose own confinement
+lies inside. Its time on the processor is not bounded, for who holds the channel ends it. Called by
+evaluate/quarantined.py in a process of one thread.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ import resource
 import select
 import signal
 import time
+import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from kernelsmith.errors import SandboxError
-from kernelsmith.sandbox import usage
+from kernelsmith.sandbox import machine, usage
 from kernelsmith.sandbox.confine import confine, entry, landlock, linux, seccomp, view
 from kernelsmith.sandbox.limits import Layer
 
@@ -29,8 +33,16 @@ MOST_PROCESSES = 4096
 """Threads counted; a judge with its zygote and candidates stays below 200."""
 GRACE_SECONDS = 5.0
 """For a judge to end by itself once its channel is closed."""
+DEATH_SECONDS = 10.0
+"""For a killed tree to be gone: a process that waits for a device may not die before that comes back."""
 LOG_BYTES = 1 << 20
 """Of what the judge prints; the rest is dropped."""
+MEMORY_SHARE = 0.8
+"""Of the machine's memory, for the judge and all that it starts. Admission, which reserves 1.25 times what evaluations
+take, keeps an honest one below that."""
+LOOK_SECONDS = 0.25
+"""Between two looks of the keeper: a process can touch a gigabyte meanwhile."""
+_READ = 1 << 16  # what a pipe holds
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,8 @@ class Plan:
     without: tuple[Layer, ...] = ()
     unsafe: bool = False
     """Go on where neither way of confinement holds."""
+    memory_bytes: int | None = None
+    """What the judge and all that it starts may take; `MEMORY_SHARE` if it is not said."""
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -53,7 +67,7 @@ class Plan:
         """The inverse of `encode`."""
         values = json.loads(payload)
         without = tuple(Layer(name) for name in values["without"])
-        return cls(values["base"], tuple(values["readable"]), without, values["unsafe"])
+        return cls(values["base"], tuple(values["readable"]), without, values["unsafe"], values["memory_bytes"])
 
 
 def enter(plan: Plan, package: str, channel_fd: int) -> str:
@@ -69,10 +83,10 @@ def enter(plan: Plan, package: str, channel_fd: int) -> str:
         except OSError as error:
             why = str(error)
         else:
-            return _enter_namespaces(plan.base, paths, channel_fd)
+            return _enter_namespaces(plan, paths, channel_fd)
     abi = 0 if Layer.LANDLOCK in plan.without else landlock.abi()
     if abi >= landlock.SCOPED_ABI and seccomp.available():
-        return _enter_plain(plan.base, package, paths, abi, channel_fd)
+        return _enter_plain(plan, package, paths, abi, channel_fd)
     if plan.unsafe:
         return plan.base
     raise SandboxError(
@@ -87,9 +101,9 @@ def _rehearse(base: str, paths: view.Paths) -> str:
     return entry.in_fork(_settle)
 
 
-def _enter_namespaces(base: str, paths: view.Paths, channel_fd: int) -> str:
-    entry.enter_namespaces(base, paths, entry.NETWORK)
-    _fork_and_keep(channel_fd)  # process 1: its end is that of all it started
+def _enter_namespaces(plan: Plan, paths: view.Paths, channel_fd: int) -> str:
+    entry.enter_namespaces(plan.base, paths, entry.NETWORK)
+    _fork_and_keep(plan, channel_fd, view.SCRATCH)  # process 1: its end is that of all it started
     _settle()
     _filter(own_namespaces=True)
     return view.SCRATCH
@@ -99,30 +113,31 @@ def _settle() -> str:
     """As process 1: mounts of its own, then no capability. Landlock would forbid a zygote below to mount."""
     flags = linux.MS_NOSUID | linux.MS_NODEV
     linux.mount("tmpfs", view.SCRATCH, "tmpfs", flags, SCRATCH_OPTIONS)
+    linux.unshare(linux.CLONE_NEWNS)  # the keeper goes on to see all processes, by numbers that it knows
     # Writable, or no user namespace below could be mapped; what it shows is this pid namespace alone.
     linux.mount("proc", "/proc", "proc", flags | linux.MS_NOEXEC)
     _give_up(MOST_PROCESSES)
     return view.SCRATCH
 
 
-def _enter_plain(base: str, package: str, paths: view.Paths, abi: int, channel_fd: int) -> str:
+def _enter_plain(plan: Plan, package: str, paths: view.Paths, abi: int, channel_fd: int) -> str:
     """Landlock and a filter alone. What leaves its session still descends from the keeper, which adopts orphans."""
-    entry.leave_root(base)
+    entry.leave_root(plan.base)
     entry.check_reachable(package)
     linux.become_subreaper()
-    _fork_and_keep(channel_fd, scratch=base)
+    _fork_and_keep(plan, channel_fd, plan.base)
     _give_up(MOST_PROCESSES + confine.tasks_of(os.getuid()))
     # Landlock itself keeps other processes' memory and environment from us, whatever /proc lists.
-    landlock.restrict(abi, read=(*paths.read, "/proc"), write=[base], devices=paths.devices)
+    landlock.restrict(abi, read=(*paths.read, "/proc"), write=[plan.base], devices=paths.devices)
     _filter(own_namespaces=False)
-    return base
+    return plan.base
 
 
 def _give_up(processes: int) -> None:
     with contextlib.suppress(OSError):  # a wish: where memory is short, this process goes first
         Path("/proc/self/oom_score_adj").write_text("500")
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+    confine.lower_limit(resource.RLIMIT_CORE, confine.CORE_BYTES)
+    confine.lower_limit(resource.RLIMIT_NPROC, processes)
     linux.drop_capabilities()
     linux.no_new_privileges()
 
@@ -133,17 +148,20 @@ def _filter(*, own_namespaces: bool) -> None:
     linux.load_seccomp(seccomp.program(needs))
 
 
-def _fork_and_keep(channel_fd: int, scratch: str | None = None) -> None:
-    """Return in a fork whose output goes to the present process; that one stays as its keeper and never returns. It
-    removes `scratch` in the end, for the controller may be gone by then."""
+def _fork_and_keep(plan: Plan, channel_fd: int, scratch: str) -> None:
+    """Return in a fork whose output goes to the present process; that one stays as its keeper and never returns.
+
+    It removes `scratch` in the end where that is no mount, for the controller may be gone by then.
+    """
     reader, writer = os.pipe()
     if pid := os.fork():
         os.close(writer)
-        _keep(pid, channel_fd, reader)
-        _end(pid)
-        if scratch is not None:
-            usage.remove_tree(scratch)
-        os._exit(0)
+        try:
+            _keep(pid, plan, scratch, channel_fd, reader)
+        except BaseException:  # noqa: BLE001 - whatever ends the watch ends the judge
+            traceback.print_exc()
+        finally:
+            _end(pid, plan.base if scratch == plan.base else None)
     os.close(reader)
     for stream in (1, 2):
         os.dup2(writer, stream)
@@ -151,35 +169,62 @@ def _fork_and_keep(channel_fd: int, scratch: str | None = None) -> None:
     linux.die_with_parent()
 
 
-def _keep(pid: int, channel_fd: int, output: int) -> None:
-    """Pass on what the judge prints, within bounds, until it ends or has had its time after the channel closed."""
-    pidfd, left, deadline = os.pidfd_open(pid), LOG_BYTES, float("inf")
+def _keep(pid: int, plan: Plan, scratch: str, channel_fd: int, output: int) -> None:
+    """Pass on what the judge prints, within bounds, until it ends, takes too much, or has had its time after the
+    channel closed."""
+    most = plan.memory_bytes or int(MEMORY_SHARE * machine.total_bytes())
+    pidfd, left, deadline = os.pidfd_open(pid), LOG_BYTES, None
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     poll.register(output, select.POLLIN)
     poll.register(channel_fd, select.POLLRDHUP)
-    while time.monotonic() < deadline:
-        ready = dict(poll.poll(1000))
+    while deadline is None or time.monotonic() < deadline:
+        ready = dict(poll.poll(LOOK_SECONDS * 1000))
         if output in ready:
-            data = os.read(output, 1 << 16)
-            os.write(1, data[:left])
+            data = os.read(output, _READ)
+            _print(data[:left])
             left = max(0, left - len(data))
             if not data:
                 poll.unregister(output)
+        if pidfd in ready:
+            return  # all that it had printed fitted into that; its daemons may go on for ever
         if channel_fd in ready:
             poll.unregister(channel_fd)
             deadline = time.monotonic() + GRACE_SECONDS
-        if pidfd in ready and output not in ready:
+        if (used := _used(scratch, most, mounted=scratch != plan.base)) > most:
+            _print(f"\nthe judge took {used >> 20} MiB of memory, where {most >> 20} MiB are allowed\n".encode())
             return
 
 
-def _end(pid: int) -> None:
-    """Kill the judge and everything that descends from it, whatever new sessions it opened."""
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)  # process 1 of a pid namespace can be collected once nothing else is left in it
-    while rest := usage.descendants(os.getpid()):
-        for other in rest:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(other, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(-1, os.WNOHANG)
+def _print(text: bytes) -> None:
+    with contextlib.suppress(OSError):  # a full disk, or nobody reads it: it is lost
+        os.write(1, text)
+
+
+def _used(scratch: str, most: int, *, mounted: bool) -> int:
+    """Bytes of memory of all that descends from the keeper, with what lies in a scratch that is `mounted`."""
+    pids, disk = usage.descendants(os.getpid()), os.statvfs(scratch)
+    files = (disk.f_blocks - disk.f_bfree) * disk.f_frsize if mounted else 0
+    return files + usage.memory(pids, usage.held(pids, Path(scratch).stat().st_dev, most), most)
+
+
+def _end(pid: int, folder: str | None) -> NoReturn:
+    """Kill the judge and everything that descends from it, whatever new sessions it opened, and end with it."""
+    try:
+        deadline = time.monotonic() + DEATH_SECONDS
+        os.kill(pid, signal.SIGKILL)
+        while (rest := usage.descendants(os.getpid())) and time.monotonic() < deadline:
+            for other in rest:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(other, signal.SIGKILL)
+            # process 1 of a pid namespace can be collected once nothing else is left in it
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            time.sleep(0.001)
+        if rest:
+            _print(f"\nprocesses that do not die: {rest}\n".encode())
+        if folder is not None:
+            usage.remove_tree(folder)
+    finally:
+        os._exit(0)

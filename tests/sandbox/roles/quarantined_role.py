@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -23,6 +24,7 @@ def main(fd: int) -> None:
     plan = quarantine.Plan.decode(channel.receive().payload)
     order = json.loads(channel.receive().payload)
     quarantine.GRACE_SECONDS = 0.3
+    quarantine.DEATH_SECONDS = 1.0
     try:
         scratch = quarantine.enter(plan, order["package"], fd)
     except Exception as error:  # noqa: BLE001 - told to the test
@@ -31,12 +33,19 @@ def main(fd: int) -> None:
     sys.stdout.write("x" * (4 << 20))
     answer = {
         "succeeded": [name for name, act in attacks(order).items() if works(act)],
-        "daemons": start_daemons(order["daemons"]),
+        "daemons": start_daemons(order["daemons"], chatty=order.get("chatty", False)),
     }
     answer["scratch"] = Path(scratch, "file").write_text("may be written")
     answer["environment"] = dict(os.environ)
+    answer["core"] = resource.getrlimit(resource.RLIMIT_CORE)
     channel.send(json.dumps(answer).encode())
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if order.get("dies"):
+        return
+    hoard = []
+    while order.get("hoards"):
+        hoard.append(b"x" * (8 << 20))
+        time.sleep(0.01)
     while True:
         time.sleep(60)
 
@@ -80,13 +89,15 @@ def attacks(order: dict[str, Any]) -> dict[str, Callable[[], Any]]:
     }
 
 
-def start_daemons(count: int) -> int:
-    """Sessions of their own whose parents are dead, deaf to their parents' ends."""
+def start_daemons(count: int, *, chatty: bool) -> int:
+    """Sessions of their own whose parents are dead, deaf to their parents' ends; chatty ones never stop to print."""
     for _ in range(count):
         if os.fork() == 0:
             os.setsid()
             if os.fork() == 0:
                 ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)
+                while chatty:
+                    os.write(1, b"x" * 1000)
                 with contextlib.suppress(OSError):
                     os.closerange(0, 1024)
                 while True:

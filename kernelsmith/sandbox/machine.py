@@ -1,7 +1,7 @@
 """How much memory this machine and the control groups around us leave, now and at most.
 
 Invariant: a container's limit counts like a smaller machine, and page cache that the kernel would give up counts as
-free. Admission and the limits of children go by it.
+free. Admission, the limits of children and that of a quarantined judge go by it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.evaluate.machine import free_bytes, total_bytes
+from kernelsmith.sandbox.machine import free_bytes, total_bytes
 
 GIB = 1 << 30
 MEMINFO = f"MemTotal: {8 << 20} kB\nMemFree: 1 kB\nMemAvailable: {5 << 20} kB\n"
