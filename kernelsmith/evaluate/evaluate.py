@@ -27,7 +27,9 @@ from kernelsmith.evaluate.clock.outer import OuterClock
 from kernelsmith.evaluate.room.admission import Place
 from kernelsmith.evaluate.room.room import MODEL_SEED, Room
 from kernelsmith.evaluate.sessions import allowance, transport
-from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession, KilledFailure, LauncherSession
+from kernelsmith.evaluate.sessions.failure import CandidateFailure, KilledFailure
+from kernelsmith.evaluate.sessions.owntime import OwnTime
+from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
 from kernelsmith.evaluate.sessions.stuck import DoubtError
 from kernelsmith.evaluate.truth.explore import cases, sequence, workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
@@ -35,7 +37,6 @@ from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import Evaluation, Job, StageSeconds, Timing
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Level, Outcome, Stage
-from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.wire.arguments import Arguments
 from kernelsmith.sandbox.wire.messages import Load, Tunable
 from kernelsmith.space import Region, RegionStatus
@@ -87,13 +88,13 @@ def _verdict(
 ) -> Evaluation:
     """One attempt; the `last` one blames the candidate whoever killed its processes, else that raises KilledFailure."""
     limits = allowance.limits(room.sizes(operator), room.threads, on_card=room.card.node is not None)
+    own_time = OwnTime(job.seconds)
     with (
-        closing(CandidateSession(room.zygote, limits, room.arenas, room.binaries)) as candidate,
-        closing(LauncherSession(room.zygote, limits, room.arenas, room.binaries)) as launcher,
+        closing(CandidateSession(room.zygote, limits, room.arenas, room.binaries, own_time)) as candidate,
+        closing(LauncherSession(room.zygote, limits, room.arenas, room.binaries, own_time)) as launcher,
         room.attended(candidate.child, launcher.child, nbytes=limits.device_bytes),
     ):
         place.users[:] = (candidate.child, launcher.child)
-        deadline = time.monotonic() + job.seconds
         checked = job.checked and room.card.node is None  # there are checked builds for the CPU only
         examiner = Examiner(launcher, job.source, job.level, job.seed) if checked else None
         collector = Collector(job.level, versions=room.versions)
@@ -103,7 +104,7 @@ def _verdict(
             candidate,
             launcher,
             seed=job.seed,
-            deadline=deadline,
+            time=own_time,
             examiner=examiner,
             collector=collector,
         )
@@ -207,18 +208,20 @@ class _Evaluating:
         with contextlib.ExitStack() as stack:
             outer = None
             if self.room.card.node is None:  # a card's memory is not the judge's to look at
-                limits = Limits(seconds=allowance.LIFETIME_SECONDS, threads=self.room.threads)
+                limits = allowance.ours(allowance.LIFETIME_SECONDS, self.room.threads)
                 clean = LauncherSession(self.room.zygote, limits, self.room.arenas)
                 outer = OuterClock(self.checker, self.launcher, stack.enter_context(closing(clean)))
             return self.measured(tunables, outer)
 
     def measured(self, tunables: Sequence[Tunable], outer: OuterClock | None) -> tuple[tuple[Timing, ...], Dispatch]:
+        with self.checker.excused():  # the first one measures it, once all others are done
+            copy_bytes_per_second = self.room.copy_bytes_per_second
         bench = Bench(
             self.checker,
             self.launcher,
             outer,
             flush_bytes=self.room.flush_bytes,
-            copy_bytes_per_second=self.room.copy_bytes_per_second,
+            copy_bytes_per_second=copy_bytes_per_second,
             seed=self.job.seed,
         )
         points = workload_cases(self.operator)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kernelsmith.evaluate.clock import configs
-from kernelsmith.evaluate.sessions.session import CandidateFailure
+from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.sandbox.wire.messages import Choice
 

@@ -287,28 +287,29 @@ def test_a_plan_follows_the_contents_of_declared_arguments_only(room, tmp_path):
     assert "depends on the contents of its inputs" in verdicts[1].message
 
 
-def killing(room: Room, ended: threading.Event, times: int) -> None:
+def killing(room: Room, ended: threading.Event, times: int, killed: list[int]) -> None:
     """SIGKILL for that many of the zygote's forks, each as soon as there is one."""
     keeper = room.zygote.pid
     standing = set(usage.descendants(keeper))
-    while times and not ended.is_set():
+    while len(killed) < times and not ended.wait(0.002):
         for pid in set(usage.descendants(keeper)) - standing:
             standing.add(pid)
             time.sleep(0.05)  # it is at work by then
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-                times -= 1
+                killed.append(pid)
                 break
 
 
 @pytest.mark.parametrize(("times", "outcome"), [(1, Outcome.PASSED), (1000, Outcome.CRASHED)])
 def test_a_process_killed_from_outside_is_blamed_on_nobody_the_first_time(judge, room, times, outcome):
     judge(RIGHT + HOST)  # what is built once is built
-    ended = threading.Event()
-    killer = threading.Thread(target=killing, args=(room, ended, times))
+    ended, killed = threading.Event(), list[int]()
+    killer = threading.Thread(target=killing, args=(room, ended, times, killed))
     killer.start()
     try:
         assert judge(RIGHT + HOST).outcome is outcome
     finally:
         ended.set()
         killer.join()
+    assert killed

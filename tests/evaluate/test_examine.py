@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kernelsmith.evaluate.check.examine import OUTCOMES, Examiner, examined, key
-from kernelsmith.evaluate.sessions.session import CandidateFailure
+from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.evaluate.sessions.transport import Desk
 from kernelsmith.evaluate.truth.contents import Values
 from kernelsmith.evaluate.truth.inputs import CallInputs, Case

@@ -4,13 +4,18 @@ import contextlib
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 
+from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.check import check
 from kernelsmith.evaluate.clock.gate import DeviceGate, Turns
-from kernelsmith.evaluate.sessions.session import CandidateFailure
+from kernelsmith.evaluate.sessions import owntime
+from kernelsmith.evaluate.sessions.failure import CandidateFailure
+from kernelsmith.evaluate.sessions.owntime import OwnTime
+from kernelsmith.outcome import Outcome, Stage
 
 
 @pytest.fixture
@@ -75,7 +80,7 @@ def test_a_waiting_measurement_is_not_starved(lock_home):
     threads.append(threading.Thread(target=alone))
     threads[-1].start()
     while not gate._waiting_alone:
-        pass
+        time.sleep(0.001)
     threads.append(threading.Thread(target=late))
     threads[-1].start()
     release.set()
@@ -125,14 +130,43 @@ def test_a_turn_tells_the_queue_from_what_follows(lock_home, turn):
 
 def test_what_is_not_the_candidates_doing_is_not_its_time(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(check, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    checker = check.Checker(None, None, None, None, seed=0, deadline=105.0)
+    monkeypatch.setattr(owntime, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    checker = check.Checker(None, None, None, None, seed=0, time=OwnTime(5))
     with checker.excused():
-        now[0] += 60
+        now[0] += 20
+        with checker.excused():  # its other thread waits as well: what passes once is excused once
+            now[0] += 40
+            assert checker.remaining() == 5
     assert checker.remaining() == 5
     now[0] += 5
     with pytest.raises(CandidateFailure, match="used up"):
         checker.remaining()
+
+
+class Restless:
+    """A process that cannot be stopped, or one that can."""
+
+    def __init__(self, *, dodges: bool) -> None:
+        self.dodges = dodges
+        self.rested = 0
+
+    def wake(self) -> None:
+        pass
+
+    def rest(self) -> None:
+        self.rested += 1
+        if self.dodges:
+            raise CandidateFailure(Outcome.SANDBOX_VIOLATION, "cannot be stopped", stage=Stage.BENCH)
+
+
+def test_that_a_process_cannot_be_stopped_hides_nothing_and_keeps_no_other_awake(lock_home):
+    processes = [Restless(dodges=dodges) for dodges in (True, True, False)]
+    turns = Turns(DeviceGate("cpu"), contextlib.nullcontext, processes)
+    with pytest.raises(InfrastructureError, match="lost"), turns.shared():
+        raise InfrastructureError("lost")
+    with pytest.raises(CandidateFailure, match="cannot be stopped"), turns.shared():
+        pass
+    assert [process.rested for process in processes] == [2, 2, 2]
 
 
 def test_a_measurement_in_another_process_is_not_starved(lock_home):

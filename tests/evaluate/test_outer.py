@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,7 +14,9 @@ from kernelsmith.evaluate.clock import noise, outer
 from kernelsmith.evaluate.clock.baseline import ENVIRONMENT
 from kernelsmith.evaluate.clock.bench import Bench
 from kernelsmith.evaluate.clock.outer import OuterClock
-from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession, LauncherSession
+from kernelsmith.evaluate.sessions.failure import CandidateFailure
+from kernelsmith.evaluate.sessions.owntime import OwnTime
+from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
 from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.evaluate.truth.truths import Truths
 from kernelsmith.model import OperatorRef
@@ -115,8 +116,7 @@ def bout(place: Place, request: pytest.FixtureRequest, monkeypatch: pytest.Monke
             closing(LauncherSession(place.zygote, LIMITS, place.pool)) as launcher,
             closing(CandidateSession(place.zygote, LIMITS, place.pool)) as candidate,
         ):
-            deadline = time.monotonic() + 120
-            checker = Checker(place.truths, place.operator, candidate, launcher, seed=3, deadline=deadline)
+            checker = Checker(place.truths, place.operator, candidate, launcher, seed=3, time=OwnTime(120))
             source = KERNEL.replace("kernel", request.param)
             candidate.load(Load(source=source, entry="settle"), None, 60)
             proven = checker.case(workload_cases(place.operator)[0], keep=True)

@@ -290,3 +290,11 @@ def test_a_real_hang_costs_the_card_until_its_process_has_died(tmp_path: Path, m
     assert marks.read("stand:0") is None
     assert judge(RIGHT + HOST, 60.0).outcome is Outcome.PASSED
     rooms.close()
+
+
+def test_a_room_that_is_closed_keeps_no_arena() -> None:
+    room = opening.Room("cpu")
+    arena = room.arenas.take(1 << 16)
+    room.arenas.give_back(arena)
+    room.close()
+    assert arena.fd == -1 and arena.buffer.closed

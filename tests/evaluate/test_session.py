@@ -9,7 +9,8 @@ from contextlib import closing
 import pytest
 
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession
+from kernelsmith.evaluate.sessions.failure import CandidateFailure
+from kernelsmith.evaluate.sessions.session import CandidateSession
 from kernelsmith.outcome import Outcome
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Limits

@@ -79,3 +79,15 @@ def test_closing_frees_descriptors_and_can_be_repeated() -> None:
     arena.close()
     arena.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_traceback_that_still_looks_at_an_arena_hides_nothing_and_keeps_no_descriptor() -> None:
+    pool = ArenaPool(max_idle_bytes=0)
+    arenas = [pool.take(5000), pool.take(9000)]
+    view, fds = memoryview(arenas[0].buffer), [arena.fd for arena in arenas]
+    for arena in arenas:
+        pool.give_back(arena)
+    for fd in fds:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)
+    view[0] = 1

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,7 +29,9 @@ from kernelsmith.evaluate.check.plans import difference, programs
 from kernelsmith.evaluate.check.properties import violated
 from kernelsmith.evaluate.check.unwatched import Answer, Unwatched, movable, same_launches
 from kernelsmith.evaluate.sessions import allowance, transport
-from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession, LauncherSession, Suspect
+from kernelsmith.evaluate.sessions.failure import CandidateFailure, Suspect
+from kernelsmith.evaluate.sessions.owntime import OwnTime
+from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
 from kernelsmith.evaluate.truth.compare import Finding, compare, held_otherwise, untouched
 from kernelsmith.evaluate.truth.inputs import CallInputs, Case, changeable, materialise
 from kernelsmith.evaluate.truth.truths import Known, Truths
@@ -89,7 +90,7 @@ class Checker:
         launcher: LauncherSession,
         *,
         seed: int,
-        deadline: float,
+        time: OwnTime,
         examiner: Examiner | None = None,
         collector: Collector | None = None,
     ) -> None:
@@ -99,10 +100,9 @@ class Checker:
         self._candidate = candidate
         self._launcher = launcher
         self._seed = seed
-        self._deadline = deadline
+        self._time = time
         self._examiner = examiner
         self._examined: frozenset[str] = frozenset()
-        self._clock = threading.Lock()
         self.compile_seconds = 0.0
         self._poisons = itertools.cycle(POISONS)
         self._orders = itertools.cycle(ORDERS)
@@ -253,16 +253,12 @@ class Checker:
     @contextmanager
     def excused(self) -> Iterator[None]:
         """What passes inside is not the candidate's time: truths, baselines, waiting for the device."""
-        begin = time.monotonic()
-        try:
+        with self._time.excused():
             yield
-        finally:
-            with self._clock:
-                self._deadline += time.monotonic() - begin
 
     def remaining(self, stage: Stage = Stage.CHECK, most: float = math.inf) -> float:
         """Seconds that the next question, one of this stage, may take."""
-        left = self._deadline - time.monotonic()
+        left = self._time.left
         if left <= 0:
             raise CandidateFailure(Outcome.TIMEOUT, "the time for this candidate is used up", stage=Stage.CHECK)
         return min(left, most, allowance.SECONDS[stage])

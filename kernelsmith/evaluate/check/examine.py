@@ -13,7 +13,8 @@ from math import prod
 from pathlib import Path
 
 from kernelsmith.evaluate.sessions import transport
-from kernelsmith.evaluate.sessions.session import CandidateFailure, LauncherSession
+from kernelsmith.evaluate.sessions.failure import CandidateFailure
+from kernelsmith.evaluate.sessions.session import LauncherSession
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.evaluate.truth.truths import Known
 from kernelsmith.faults import Fault, FaultKind, Schedule

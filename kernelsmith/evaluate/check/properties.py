@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from kernelsmith.errors import USER_ERRORS, OperatorError
-from kernelsmith.evaluate.sessions.session import CandidateFailure
+from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.evaluate.truth.compare import Finding
 from kernelsmith.evaluate.truth.inputs import CallInputs, ListValue, ScalarValue, TensorValue, Value, lay_out
 from kernelsmith.operators.declare import Layout

@@ -22,7 +22,8 @@ from types import MappingProxyType
 import torch
 
 from kernelsmith.evaluate.sessions import transport
-from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession
+from kernelsmith.evaluate.sessions.failure import CandidateFailure
+from kernelsmith.evaluate.sessions.session import CandidateSession
 from kernelsmith.evaluate.truth.compare import Finding
 from kernelsmith.evaluate.truth.truths import Known
 from kernelsmith.outcome import Outcome, Stage

@@ -25,7 +25,8 @@ from kernelsmith.evaluate.clock import noise, schedule
 from kernelsmith.evaluate.clock.outer import OuterClock
 from kernelsmith.evaluate.clock.rivals import Rivals
 from kernelsmith.evaluate.sessions import transport
-from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession, LauncherSession
+from kernelsmith.evaluate.sessions.failure import CandidateFailure
+from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
 from kernelsmith.evaluate.truth.truths import Known
 from kernelsmith.model import Timing, Verdict
 from kernelsmith.outcome import Outcome, Stage

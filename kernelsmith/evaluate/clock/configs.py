@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.clock.bench import Bench
 from kernelsmith.evaluate.clock.gate import Turns
-from kernelsmith.evaluate.sessions.session import CandidateFailure
+from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.model import ConfigChoice, WorkloadChoice
 from kernelsmith.outcome import Outcome

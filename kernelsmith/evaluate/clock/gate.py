@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kernelsmith.devices.marks import file_of
+from kernelsmith.evaluate.sessions.failure import CandidateFailure
 
 
 class DeviceGate:
@@ -119,9 +120,16 @@ class Turns:
                 process.wake()
             try:
                 yield
-            finally:
-                for process in self._processes:
-                    process.rest()
+            except BaseException:
+                with contextlib.suppress(CandidateFailure):  # what is in flight comes first
+                    self._rest()
+                raise
+            self._rest()
+
+    def _rest(self) -> None:
+        with contextlib.ExitStack() as each:  # also those after one that does not
+            for process in self._processes:
+                each.callback(process.rest)
 
     def exclusive(self) -> AbstractContextManager[None]:
         return self._in_turn(self._gate.exclusive())

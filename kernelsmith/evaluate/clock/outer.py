@@ -33,7 +33,8 @@ import torch
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.clock import noise
-from kernelsmith.evaluate.sessions.session import CandidateFailure, LauncherSession
+from kernelsmith.evaluate.sessions.failure import CandidateFailure
+from kernelsmith.evaluate.sessions.session import LauncherSession
 from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.plan import InputBuffer, LaunchPlan
 from kernelsmith.sandbox.replay.replay import layout

@@ -35,7 +35,7 @@ from kernelsmith.model import Confinement, OperatorRef, Seed
 from kernelsmith.operators.load import LoadedOperator, load
 from kernelsmith.sandbox import machine
 from kernelsmith.sandbox.children.zygote import Child, ChildEnded, Zygote
-from kernelsmith.sandbox.limits import Ending, Layer, Limits
+from kernelsmith.sandbox.limits import Ending, Layer
 from kernelsmith.sandbox.roles import PRELOAD, PROBE, WARM
 from kernelsmith.sandbox.wire.memory import ArenaPool
 from kernelsmith.sandbox.wire.tensors import torch_threads
@@ -192,7 +192,7 @@ class Room:
         health = health_of(self.target)
         if health is not None and any(use.pid == pid for use in health.uses(self.card)):
             raise InfrastructureError(f"the driver still lists process {pid}")
-        with self.zygote.spawn(PROBE, limits=Limits(seconds=2 * PROBE_SECONDS), label="probe") as child:
+        with self.zygote.spawn(PROBE, limits=allowance.ours(2 * PROBE_SECONDS), label="probe") as child:
             try:
                 return float(json.loads(child.request(b"{}", seconds=PROBE_SECONDS).payload))
             except ChildEnded as ended:
@@ -222,3 +222,4 @@ class Room:
                 rivals.close()
             if self._zygote is not None:
                 self._zygote.close()
+        self.arenas.release()

@@ -73,7 +73,18 @@ def guess(sizes: Sizes) -> int:
 
 def limits(sizes: Sizes, threads: int, *, on_card: bool) -> Limits:
     """Of each of a candidate's processes; `on_card` where they may use an accelerator."""
-    memory = min(BASE_BYTES + FACTOR * sizes.both, int(SHARE * machine.total_bytes()))
     return Limits(
-        seconds=LIFETIME_SECONDS, memory_bytes=memory, threads=threads, device_bytes=DEVICE_BYTES if on_card else None
+        seconds=LIFETIME_SECONDS,
+        memory_bytes=_at_most(BASE_BYTES + FACTOR * sizes.both),
+        threads=threads,
+        device_bytes=DEVICE_BYTES if on_card else None,
     )
+
+
+def ours(seconds: float, threads: int = 1) -> Limits:
+    """Of a process beside a candidate's that is to hold nothing large: a compiler, a probe."""
+    return Limits(seconds=seconds, memory_bytes=_at_most(BASE_BYTES), threads=threads)
+
+
+def _at_most(nbytes: int) -> int:
+    return min(nbytes, int(SHARE * machine.total_bytes()))

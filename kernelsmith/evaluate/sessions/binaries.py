@@ -14,11 +14,13 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import closing
+from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Protocol
 
 from kernelsmith.sandbox.wire.builds import Built, Source
+from kernelsmith.sandbox.wire.messages import Failed
 from kernelsmith.triton_cpu.run import pool
 
 MEMORY_BYTES = 128 << 20
@@ -34,7 +36,7 @@ class Builder(Protocol):
 
     def identify(self, seconds: float) -> str: ...
 
-    def build(self, source: Source, seconds: float) -> Built: ...
+    def build(self, source: Source, seconds: float) -> Built | Failed: ...
 
     def close(self) -> None: ...
 
@@ -52,19 +54,38 @@ class Binaries:
         self._entries: OrderedDict[str, Built] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
-        self._building: dict[Source, threading.Lock] = {}
+        self._building: dict[Source, Future[Built | Failed]] = {}
         self._toolchain = ""
 
-    def get(self, source: Source, seconds: float) -> Built:
-        """The build of a text; a failure of the builder is raised as it comes, and not kept."""
-        with self._lock:
-            own = self._building.setdefault(source, threading.Lock())
-        with own:
-            try:
-                return self._known(source) or self._build(source, seconds)
-            finally:
-                with self._lock:
-                    self._building.pop(source, None)
+    def get(
+        self, source: Source, seconds: float, waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> Built | Failed:
+        """The build of a text, or what its compiler says against it, which is not kept; raises as the builder does.
+
+        `seconds` are for a build of one's own. While another one builds the same text, this is inside `waiting()`; what
+        comes out of that serves both, unless that builder failed.
+        """
+        own: Future[Built | Failed] = Future()
+        while True:
+            with self._lock:
+                first = self._building.setdefault(source, own)
+            if first is own:
+                return self._lead(own, source, seconds)
+            with waiting():
+                wait([first])
+            if first.exception() is None:
+                return first.result()
+
+    def _lead(self, own: Future[Built | Failed], source: Source, seconds: float) -> Built | Failed:
+        try:
+            own.set_result(self._known(source) or self._build(source, seconds))
+        except BaseException as error:
+            own.set_exception(error)
+            raise
+        finally:
+            with self._lock:
+                del self._building[source]
+        return own.result()
 
     def _known(self, source: Source) -> Built | None:
         if not self._toolchain:
@@ -78,13 +99,15 @@ class Binaries:
             self._keep(name, built)
         return built
 
-    def _build(self, source: Source, seconds: float) -> Built:
+    def _build(self, source: Source, seconds: float) -> Built | Failed:
         with closing(self._start()) as builder:
             if not self._toolchain:
                 self._toolchain = builder.identify(_IDENTIFY_SECONDS)
                 if (known := self._known(source)) is not None:
                     return known
             built = builder.build(source, seconds)
+        if isinstance(built, Failed):
+            return built
         name = self._name(source)
         self._keep(name, built)
         self._write(name, built)
@@ -107,9 +130,9 @@ class Binaries:
     # ---------------------------------------------------------------- the folder
 
     def _read(self, name: str) -> Built | None:
-        if self._folder is None:
+        if (folder := self._folder) is None:
             return None
-        path = self._folder / name
+        path = folder / name
         try:
             built = Built.model_validate_json(path.read_bytes())
             path.touch()
@@ -118,24 +141,23 @@ class Binaries:
         return built
 
     def _write(self, name: str, built: Built) -> None:
-        if self._folder is None:
+        if (folder := self._folder) is None:  # another thread may give it up meanwhile
             return
         data = built.model_dump_json().encode()
         try:
-            pool.write_atomically(self._folder / name, data)
+            pool.write_atomically(folder / name, data)
             with self._lock:
-                self._on_disk = self._clear() if self._on_disk is None else self._on_disk + len(data)
+                self._on_disk = self._clear(folder) if self._on_disk is None else self._on_disk + len(data)
                 if self._on_disk > self._disk_bytes:
-                    self._on_disk = self._clear()
+                    self._on_disk = self._clear(folder)
         except OSError as error:
             self._folder = None
             warnings.warn(f"compiled kernels are kept in memory only from here on: {error}", stacklevel=2)
 
-    def _clear(self) -> int:
+    def _clear(self, folder: Path) -> int:
         """Remove what was used longest ago, if there is too much; returns the bytes that are left."""
-        assert self._folder is not None
         found = []
-        for path in self._folder.iterdir():
+        for path in folder.iterdir():
             with contextlib.suppress(FileNotFoundError):  # another judge clears away as well
                 status = path.stat()
                 found.append((status.st_mtime, status.st_size, path))

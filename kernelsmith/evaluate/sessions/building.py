@@ -7,17 +7,17 @@ InfrastructureError. `binaries` keeps what comes back.
 from __future__ import annotations
 
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.evaluate.sessions.session import ChildSession, failure_of
+from kernelsmith.evaluate.sessions import allowance
+from kernelsmith.evaluate.sessions.session import ChildSession
 from kernelsmith.outcome import Stage
 from kernelsmith.sandbox import roles
 from kernelsmith.sandbox.children.zygote import Zygote
-from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.wire.builds import Built, Identified, Identify, Source
 from kernelsmith.sandbox.wire.memory import ArenaPool
 from kernelsmith.sandbox.wire.messages import Broken, BuilderReply, BuilderRequest, Failed
 from kernelsmith.sandbox.wire.reading import builder_reply
 
-BUILD_LIMITS = Limits(seconds=180.0, memory_bytes=4 << 30)
+BUILD_SECONDS = 180.0
 """Of the compiler's process; checked builds of large kernels take it tens of seconds."""
 
 
@@ -25,7 +25,7 @@ class BuilderSession(ChildSession):
     """A process that builds kernels from their text and runs none of them."""
 
     def __init__(self, zygote: Zygote, pool: ArenaPool) -> None:
-        super().__init__(zygote, roles.BUILDER, BUILD_LIMITS, "compiler", pool)
+        super().__init__(zygote, roles.BUILDER, allowance.ours(BUILD_SECONDS), "compiler", pool)
 
     def identify(self, seconds: float) -> str:
         """What decides builds beside their text."""
@@ -34,9 +34,10 @@ class BuilderSession(ChildSession):
             return reply.toolchain
         raise self._garbled(ValueError(f"a {reply.kind} instead of an answer"), Stage.COMPILE)
 
-    def build(self, source: Source, seconds: float) -> Built:
+    def build(self, source: Source, seconds: float) -> Built | Failed:
+        """What is wrong with the text comes back as a value."""
         reply = self._exchange(source, seconds)
-        if isinstance(reply, Built):
+        if isinstance(reply, Built | Failed):
             return reply
         raise self._garbled(ValueError(f"a {reply.kind} instead of an answer"), Stage.COMPILE)
 
@@ -46,8 +47,6 @@ class BuilderSession(ChildSession):
             reply = builder_reply(payload)
         except ValueError as error:
             raise self._garbled(error, Stage.COMPILE) from None
-        if isinstance(reply, Failed):
-            raise failure_of(reply, Stage.COMPILE)
         if isinstance(reply, Broken):
             raise InfrastructureError(reply.message, reply.hint)
         return reply

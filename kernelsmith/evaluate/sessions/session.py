@@ -7,18 +7,15 @@ work raises InfrastructureError instead. Every child is dead when its session is
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.sessions.binaries import Binaries
+from kernelsmith.evaluate.sessions.failure import CandidateFailure, KilledFailure, failure_of
+from kernelsmith.evaluate.sessions.owntime import OwnTime
 from kernelsmith.evaluate.sessions.stuck import DoubtError, StuckError
 from kernelsmith.evaluate.sessions.transport import Desk
-from kernelsmith.evaluate.truth.inputs import Case
-from kernelsmith.evidence import Mismatch
-from kernelsmith.faults import Fault
-from kernelsmith.model import Evaluation
 from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.plan import MAX_KERNELS, Kernel, LaunchPlan
 from kernelsmith.sandbox import roles
@@ -61,9 +58,7 @@ from kernelsmith.sandbox.wire.messages import (
 )
 from kernelsmith.sandbox.wire.protocol import ProtocolError
 from kernelsmith.sandbox.wire.reading import candidate_reply, launcher_reply
-from kernelsmith.space import Where
 
-LOG_CHARS = 4000
 _T = TypeVar("_T")
 
 _OUTCOME_OF_ENDING = {
@@ -73,61 +68,6 @@ _OUTCOME_OF_ENDING = {
     **dict.fromkeys((Ending.PROCESSES, Ending.LOG_FLOOD, Ending.DISK), Outcome.SANDBOX_VIOLATION),
     **dict.fromkeys((Ending.EXITED, Ending.SIGNALLED, Ending.KILLED), Outcome.CRASHED),
 }
-
-
-@dataclass(frozen=True)
-class Suspect:
-    """What it takes to look closer at a wrong answer: the contents, and a recorded call or its plan in the launcher."""
-
-    case: Case
-    content: int
-    called: Called | None = None
-    plan_id: int | None = None
-
-
-class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not an error of ours
-    """The candidate is refused: becomes an Evaluation where the job ends."""
-
-    def __init__(
-        self,
-        outcome: Outcome,
-        message: str,
-        *,
-        stage: Stage,
-        where: Where | None = None,
-        mismatch: Mismatch | None = None,
-        log: str = "",
-    ) -> None:
-        super().__init__(message)
-        self.outcome = outcome
-        self.message = message
-        self.stage = stage
-        self.where = where
-        self.mismatch = mismatch
-        self.log = log
-        self.faults: tuple[Fault, ...] = ()
-        """What checked builds of its kernels found."""
-        self.suspect: Suspect | None = None
-
-    def at(self, where: Where) -> CandidateFailure:
-        """The same failure, with the case at which it fell."""
-        self.where = self.where or where
-        return self
-
-    def evaluation(self) -> Evaluation:
-        return Evaluation(
-            outcome=self.outcome,
-            stage=self.stage,
-            message=self.message,
-            where=self.where,
-            mismatch=self.mismatch if self.outcome is Outcome.WRONG_VALUES else None,
-            faults=self.faults,
-            log=self.log[-LOG_CHARS:],
-        )
-
-
-class KilledFailure(CandidateFailure):
-    """Its process was ended by SIGKILL, and not by us: by a person or the kernel, or in some modes by itself."""
 
 
 class ChildSession:
@@ -204,6 +144,9 @@ class ChildSession:
             return StuckError(self._what, end)
         if end.ending is Ending.LOST:
             return InfrastructureError(f"the sandbox lost the {self._what} process ({end.describe()})")
+        if end.ending is Ending.TIMEOUT and end.seconds > self._limits.seconds > seconds:
+            limit = f"{self._limits.seconds:g} s"  # mostly those in which others were at work
+            return InfrastructureError(f"the {self._what} process had to end after {limit}, before its work was done")
         words = f"did not finish within {seconds:g} s" if end.ending is Ending.TIMEOUT else end.excess(self._limits)
         words = words or f"process {end.describe()}"
         kind = KilledFailure if end.signal == "SIGKILL" and end.ending is Ending.SIGNALLED else CandidateFailure
@@ -220,26 +163,55 @@ class _BuildingSession(ChildSession):
     """A child whose kernels come from `binaries`; it compiles them itself where there are none."""
 
     def __init__(
-        self, zygote: Zygote, role: str, limits: Limits, what: str, pool: ArenaPool, binaries: Binaries | None
+        self,
+        zygote: Zygote,
+        role: str,
+        limits: Limits,
+        what: str,
+        pool: ArenaPool,
+        binaries: Binaries | None,
+        own_time: OwnTime | None,
     ) -> None:
         super().__init__(zygote, role, limits, what, pool)
         self._binaries = binaries
+        self._time = own_time or OwnTime()
         self.build_seconds = 0.0
         """Spent on builds so far; next to nothing where they were known."""
 
-    def _built(self, binaries: Binaries, source: Source, seconds: float) -> Built:
+    def _built(self, binaries: Binaries, source: Source, seconds: float) -> Built | Failed:
         begin = time.monotonic()
         try:
-            return binaries.get(source, seconds)
+            return binaries.get(source, seconds, self._time.excused)
         finally:
             self.build_seconds += time.monotonic() - begin
+
+    def _left(self, seconds: float, stage: Stage) -> Callable[[], float]:
+        """Counts so many seconds down, in the candidate's own time. What it returns is positive, or it raises
+        CandidateFailure."""
+        end = self._time.now + seconds
+
+        def left() -> float:
+            if (rest := end - self._time.now) > 0:
+                return rest
+            raise CandidateFailure(
+                Outcome.TIMEOUT, f"building the kernels of the {self._what} takes more than {seconds:g} s", stage=stage
+            )
+
+        return left
 
 
 class CandidateSession(_BuildingSession):
     """The process that holds the candidate's Python."""
 
-    def __init__(self, zygote: Zygote, limits: Limits, pool: ArenaPool, binaries: Binaries | None = None) -> None:
-        super().__init__(zygote, roles.CANDIDATE, limits, "candidate", pool, binaries)
+    def __init__(
+        self,
+        zygote: Zygote,
+        limits: Limits,
+        pool: ArenaPool,
+        binaries: Binaries | None = None,
+        own_time: OwnTime | None = None,
+    ) -> None:
+        super().__init__(zygote, roles.CANDIDATE, limits, "candidate", pool, binaries, own_time)
 
     def load(self, request: Load, arena: Arena | None, seconds: float) -> Loaded:
         request = request.model_copy(update={"builds": self._binaries is not None})
@@ -287,15 +259,16 @@ class CandidateSession(_BuildingSession):
     def _exchange(
         self, request: CandidateRequest, fds: Sequence[int], seconds: float, stage: Stage
     ) -> Loaded | Called | StateWritten | Repeated | Failed:
-        deadline = time.monotonic() + seconds
+        left = self._left(seconds, stage)
         reply = self._reply(request.model_dump_json(), fds, seconds, stage)
         asked = 0
         while isinstance(reply, Source):
             asked += 1
             if self._binaries is None or reply.checked or asked > MAX_KERNELS:
                 raise self._garbled(ValueError(f"question {asked} for a build that it may not ask for"), stage)
-            answer = self._build_or_not(self._binaries, reply, deadline - time.monotonic())
-            reply = self._reply(answer.model_dump_json(), [], deadline - time.monotonic(), stage)
+            # a text that cannot be compiled is for the host function to know: it may have another one
+            answer = self._built(self._binaries, reply, left())
+            reply = self._reply(answer.model_dump_json(), [], left(), stage)
         return reply
 
     def _reply(self, request: str, fds: Sequence[int], seconds: float, stage: Stage) -> CandidateReply:
@@ -305,15 +278,6 @@ class CandidateSession(_BuildingSession):
         except ValueError as error:
             self.close()
             raise self._garbled(error, stage) from None
-
-    def _build_or_not(self, binaries: Binaries, source: Source, seconds: float) -> Built | Failed:
-        """A text that cannot be compiled is for the host function to know: it may have another one."""
-        try:
-            return self._built(binaries, source, seconds)
-        except CandidateFailure as failure:
-            if failure.outcome is not Outcome.COMPILE_ERROR:
-                raise
-            return Failed(outcome=failure.outcome, message=failure.message)
 
     def _expect(self, reply: CandidateReply, kind: type[_T], stage: Stage) -> _T:
         if isinstance(reply, kind):
@@ -326,16 +290,25 @@ class CandidateSession(_BuildingSession):
 class LauncherSession(_BuildingSession):
     """The process that replays plans; it holds no candidate Python, but runs its kernels as native code."""
 
-    def __init__(self, zygote: Zygote, limits: Limits, pool: ArenaPool, binaries: Binaries | None = None) -> None:
-        super().__init__(zygote, roles.LAUNCHER, limits, "launcher", pool, binaries)
+    def __init__(
+        self,
+        zygote: Zygote,
+        limits: Limits,
+        pool: ArenaPool,
+        binaries: Binaries | None = None,
+        own_time: OwnTime | None = None,
+    ) -> None:
+        super().__init__(zygote, roles.LAUNCHER, limits, "launcher", pool, binaries, own_time)
         self._kernels: dict[int, tuple[Kernel, ...]] = {}
         self._given: set[Source] = set()
         self._trusted = True
         """Until its first kernel has run."""
 
     def prepare(self, plan: LaunchPlan, state: Arena | None, seconds: float) -> Prepared:
-        request = Prepare(plan=plan, built=self._builds(plan.kernels, seconds, checked=False))
+        sources = [Source.of(kernel) for kernel in plan.kernels]
+        request = Prepare(plan=plan, built=self._builds(sources, seconds))
         prepared = self._exchange(request, [state.fd] if state else [], seconds, Stage.COMPILE, Prepared)
+        self._given.update(sources)
         if prepared.plan_id in self._kernels:
             raise self._garbled(ValueError("a plan has the number of another one"), Stage.COMPILE)
         self._kernels[prepared.plan_id] = plan.kernels
@@ -361,20 +334,26 @@ class LauncherSession(_BuildingSession):
         return self._exchange(Run(), [], seconds, Stage.BENCH, Done)
 
     def examine(self, request: Examine, inputs: Arena, *, seconds: float) -> Examined:
-        builds = self._builds(self._kernels[request.plan_id], seconds, checked=True)
-        request = request.model_copy(update={"built": builds})
-        return self._exchange(request, [inputs.fd], seconds, Stage.CHECK, Examined)
+        sources = [Source.of(kernel, checked=True) for kernel in self._kernels[request.plan_id]]
+        request = request.model_copy(update={"built": self._builds(sources, seconds)})
+        examined = self._exchange(request, [inputs.fd], seconds, Stage.CHECK, Examined)
+        self._given.update(sources)
+        return examined
 
-    def _builds(self, kernels: Sequence[Kernel], seconds: float, *, checked: bool) -> tuple[Built | None, ...]:
-        """What the launcher was not given before, by kernel; nothing where it compiles for itself."""
+    def _builds(self, sources: Sequence[Source], seconds: float) -> tuple[Built | None, ...]:
+        """What the launcher has not got yet, by kernel; nothing where it compiles for itself. It has got what went with
+        a question that it answered: a text that cannot be built keeps those beside it from being sent."""
         if self._binaries is None:
             return ()
-        deadline, builds = time.monotonic() + seconds, list[Built | None]()
-        for source in (Source.of(kernel, checked=checked) for kernel in kernels):
-            fresh = source not in self._given
-            builds.append(self._built(self._binaries, source, deadline - time.monotonic()) if fresh else None)
-            self._given.add(source)
-        return tuple(builds)
+        left = self._left(seconds, Stage.COMPILE)
+        builds: dict[Source, Built] = {}
+        for source in sources:
+            if source not in self._given and source not in builds:
+                built = self._built(self._binaries, source, left())
+                if isinstance(built, Failed):
+                    raise failure_of(built, Stage.COMPILE)
+                builds[source] = built
+        return tuple(builds.pop(source, None) for source in sources)
 
     def _exchange(
         self, request: LauncherRequest, fds: Sequence[int], seconds: float, stage: Stage, kind: type[_T]
@@ -399,9 +378,3 @@ class LauncherSession(_BuildingSession):
         if isinstance(reply, Broken):
             raise (InfrastructureError if self._trusted else DoubtError)(reply.message, reply.hint)
         return reply
-
-
-def failure_of(reply: Failed, stage: Stage) -> CandidateFailure:
-    at = f" (line {reply.line})" if reply.line is not None and f"line {reply.line}" not in reply.message else ""
-    stage = Stage.COMPILE if reply.outcome is Outcome.COMPILE_ERROR else stage
-    return CandidateFailure(reply.outcome, reply.message + at, stage=stage, log=reply.trace)

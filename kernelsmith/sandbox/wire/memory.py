@@ -7,6 +7,7 @@ creates arenas and sends their descriptors to children (`Child.request(..., fds=
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import mmap
@@ -56,11 +57,12 @@ class Arena:
         ctypes.memset(ctypes.addressof(first), 0, self.nbytes)
 
     def close(self) -> None:
-        """Unmap and close; safe to call twice. Raises BufferError while a tensor or memoryview still uses `buffer`."""
-        self.buffer.close()
+        """Close and unmap; safe to call twice. A tensor or a traceback that still looks at `buffer` keeps it mapped."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+        with contextlib.suppress(BufferError):  # unmapped together with the last view of it
+            self.buffer.close()
 
     def __enter__(self) -> Arena:
         return self
