@@ -68,6 +68,7 @@ class Cli:
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    monkeypatch.setattr("kernelsmith.rotation.COOL_DOWN", 0.01)
     return Cli(tmp_path, monkeypatch, capsys)
 
 

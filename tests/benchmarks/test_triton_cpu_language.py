@@ -127,7 +127,7 @@ def test_a_crash_and_a_hang_cost_one_case_each(tmp_path: Path) -> None:
     assert "no_such_module" in collected.broken["test_broken.py"]
 
     output = tmp_path / "records.jsonl"
-    records = language.measure(tmp_path, collected.cases, output=output, limit_s=5)
+    records = language.measure(tmp_path, collected.cases, output=output, limit_s=2)
     assert {record.case.partition("::test_")[2]: record.outcome for record in records} == {
         "passes": "passed",
         "skips": "skipped",

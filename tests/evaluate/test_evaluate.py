@@ -151,7 +151,7 @@ FAULTY = {
 @pytest.mark.parametrize("name", FAULTY)
 def test_faulty_kernel_gets_its_outcome(judge, name):
     source, outcome, words = FAULTY[name]
-    verdict = judge(source, seconds=12.0 if outcome is Outcome.TIMEOUT else 60.0)
+    verdict = judge(source, seconds=4.0 if outcome is Outcome.TIMEOUT else 60.0)
     assert verdict.outcome is outcome, f"{verdict.outcome}: {verdict.message}"
     assert words in verdict.message
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import closing
 
 import pytest
 
@@ -33,13 +34,18 @@ def double_(x: torch.Tensor) -> torch.Tensor:
 """
 
 
-@pytest.fixture
-def rivals(tmp_path):
-    path = tmp_path / "op.py"
+@pytest.fixture(scope="module")
+def operator(tmp_path_factory) -> OperatorRef:
+    path = tmp_path_factory.mktemp("operator") / "op.py"
     path.write_text(OPERATOR)
-    opened = Rivals(OperatorRef(path=str(path)), model_seed=1, threads=1)
-    yield opened
-    opened.close()
+    return OperatorRef(path=str(path))
+
+
+@pytest.fixture(scope="module")
+def rivals(operator):
+    """For all tests here that leave the eager baseline as it is; a process takes seconds to load torch."""
+    with closing(Rivals(operator, model_seed=1, threads=1)) as opened:
+        yield opened
 
 
 def test_eager_is_timed_on_fresh_inputs_and_a_broken_baseline_says_why(rivals):
@@ -64,21 +70,19 @@ LATER = OPERATOR.replace(
 def test_a_baseline_that_raises_while_it_is_timed_is_unavailable_and_says_why(tmp_path):
     path = tmp_path / "op.py"
     path.write_text(LATER)
-    rivals = Rivals(OperatorRef(path=str(path)), model_seed=1, threads=1)
-    try:
+    with closing(Rivals(OperatorRef(path=str(path)), model_seed=1, threads=1)) as rivals:
         assert rivals.build("baseline", 0, [1]) and rivals.build("eager", 0, [1])
         assert rivals.clock("baseline", 0, 0, 1 << 20) is not None
         assert rivals.clock("baseline", 0, 0, 1 << 20) is None
         assert rivals.unavailable == {"baseline": "baseline: RuntimeError: today's kernel breaks later"}
         assert not rivals.build("baseline", 0, [1])
         assert rivals.clock("eager", 0, 0, 1 << 20) is not None, "the others go on in the same process"
-    finally:
-        rivals.close()
 
 
-def test_an_operator_that_cannot_make_inputs_in_the_baseline_process_says_why(rivals):
-    assert not rivals.build("eager", 7, [1]), "there is no workload 7"
-    assert "IndexError" in rivals.unavailable["eager"]
+def test_an_operator_that_cannot_make_inputs_in_the_baseline_process_says_why(operator):
+    with closing(Rivals(operator, model_seed=1, threads=1)) as rivals:
+        assert not rivals.build("eager", 7, [1]), "there is no workload 7"
+        assert "IndexError" in rivals.unavailable["eager"]
 
 
 def test_a_dead_process_is_infrastructure_and_the_next_question_starts_another(rivals):

@@ -50,11 +50,16 @@ def alone_of_its_user(zygote: Zygote) -> Iterator[None]:
         yield
 
 
-def light_zygote(mode: str = "full", **options: Any) -> Zygote:
-    """A zygote that preloads next to nothing, so that it starts in milliseconds; skips where this mode is not sound."""
+def python_for(mode: str) -> str:
+    """An interpreter that zygotes of this mode can use; skips where the mode cannot be had."""
     if mode == "without user namespaces" and os.geteuid() != 0:
         pytest.skip("we are not root")
-    options.setdefault("python", everyones_python() if mode == "without namespaces" else sys.executable)
+    return everyones_python() if mode == "without namespaces" else sys.executable
+
+
+def light_zygote(mode: str = "full", **options: Any) -> Zygote:
+    """A zygote that preloads next to nothing, so that it starts in milliseconds; skips where this mode is not sound."""
+    options.setdefault("python", python_for(mode))
     try:
         return Zygote(preload=("json",), path=[ROLES], without=MODES[mode], **options)
     except SandboxError as error:
