@@ -116,7 +116,7 @@ def run(channel: Channel, rooms: Rooms, width: int) -> NoReturn:
     try:
         Judge(channel, rooms, width).serve()
     finally:
-        # An operator file that never finishes loading holds what closing waits for; what a room started dies with us.
+        # What a room started dies with us, whatever keeps it from being closed.
         last = threading.Timer(CLOSE_SECONDS, os._exit, (1,))
         last.daemon = True
         last.start()

@@ -42,6 +42,13 @@ def operator(tmp_path) -> OperatorRef:
     return OperatorRef(path=str(path))
 
 
+@pytest.fixture(scope="module")
+def executor():
+    """For tests after which its judge lives as before."""
+    with LocalExecutor("cpu") as opened:
+        yield opened
+
+
 def test_describe_restart_and_secrets(operator, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-1234")
     monkeypatch.setenv("HF_TOKEN", "hf-canary-1234")
@@ -83,30 +90,28 @@ def test_a_job_in_flight_when_the_judge_dies_is_infrastructure(operator, tmp_pat
             late.result(10)
 
 
-def test_a_broken_operator_file_is_the_users_error_with_its_line(tmp_path):
+def test_a_broken_operator_file_is_the_users_error_with_its_line(tmp_path, executor):
     path = tmp_path / "broken.py"
     path.write_text("import torch\n\nraise RuntimeError('nope')\n")
-    with LocalExecutor("cpu") as executor, pytest.raises(OperatorError, match=r"broken\.py:3.*nope"):
+    with pytest.raises(OperatorError, match=r"broken\.py:3.*nope"):
         executor.describe(OperatorRef(path=str(path)))
 
 
-def test_a_source_that_no_frame_holds_is_refused_by_its_size_and_the_judge_lives(operator):
-    with LocalExecutor("cpu") as executor:
-        executor.describe(operator)
-        judge = executor._judge
-        with pytest.raises(UsageError, match=str(MAX_FRAME)):
-            executor.evaluate(Job(operator=operator, target="cpu", source="#" * MAX_FRAME, seed=1))
-        assert executor.describe(operator).name == "twice"
-        assert executor._judge is judge and not judge._waiting
+def test_a_source_that_no_frame_holds_is_refused_by_its_size_and_the_judge_lives(operator, executor):
+    executor.describe(operator)
+    judge = executor._judge
+    with pytest.raises(UsageError, match=str(MAX_FRAME)):
+        executor.evaluate(Job(operator=operator, target="cpu", source="#" * MAX_FRAME, seed=1))
+    assert executor.describe(operator).name == "twice"
+    assert executor._judge is judge and not judge._waiting
 
 
-def test_an_answer_that_no_frame_holds_is_told_to_who_waits(operator, tmp_path):
+def test_an_answer_that_no_frame_holds_is_told_to_who_waits(operator, tmp_path, executor):
     large = tmp_path / "large.py"
     large.write_text(f"{OPERATOR}__doc__ = '#' * {MAX_FRAME}\n")
-    with LocalExecutor("cpu") as executor:
-        with pytest.raises(InfrastructureError, match=f"ValueError: frame of .*at most {MAX_FRAME}"):
-            executor.describe(OperatorRef(path=str(large)))
-        assert executor.describe(operator).name == "twice"
+    with pytest.raises(InfrastructureError, match=f"ValueError: frame of .*at most {MAX_FRAME}"):
+        executor.describe(OperatorRef(path=str(large)))
+    assert executor.describe(operator).name == "twice"
 
 
 def test_an_operator_that_never_loads_is_given_up(tmp_path, monkeypatch):

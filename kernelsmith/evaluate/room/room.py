@@ -83,6 +83,8 @@ class Room:
         self._attendant = Attendant(health, self.card, lambda: self.gate.alone) if health else None
         self._without = tuple(without)
         self._lock = threading.Lock()
+        self._loading = threading.Lock()
+        """Held while the operator's own code runs, which may never end: `close` does not wait for it."""
         self._zygote: Zygote | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._operators: dict[str, LoadedOperator] = {}
@@ -138,7 +140,7 @@ class Room:
 
     def operator(self, ref: OperatorRef) -> LoadedOperator:
         key = ref.model_dump_json()
-        with self._lock:
+        with self._loading:
             if key not in self._operators:
                 operator = load(self._placed(ref), model_seed=MODEL_SEED)
                 refuse_dynamic(operator, TRIVIAL_SEED)
@@ -148,17 +150,17 @@ class Room:
 
     def sizes(self, operator: LoadedOperator) -> allowance.Sizes:
         """Of the operator's largest workload; raises OperatorError if the reference fails on one."""
-        with self._lock:
+        with self._loading:
             if operator.info.digest not in self._sizes:
                 self._sizes[operator.info.digest] = allowance.largest(operator)
             return self._sizes[operator.info.digest]
 
     def rivals(self, ref: OperatorRef) -> Rivals:
-        key = ref.model_dump_json()
+        key, placed = ref.model_dump_json(), self._placed(ref)
         with self._lock:
             if key not in self._rivals:
                 self._rivals[key] = Rivals(
-                    self._placed(ref),
+                    placed,
                     model_seed=MODEL_SEED,
                     threads=self.threads,
                     environment=cards.host_variables(self.target, self.card),
@@ -205,11 +207,13 @@ class Room:
         """With a text that came along written to a file: compilers and tracebacks want one."""
         if ref.text is None:
             return ref
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="kernelsmith-operator-")
-        path = Path(self._folder.name) / digest(ref.text) / OPERATOR_FILE
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(ref.text, encoding="utf-8")
+        with self._lock:
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="kernelsmith-operator-")
+            path = Path(self._folder.name) / digest(ref.text) / OPERATOR_FILE
+            if not path.exists():
+                path.parent.mkdir()
+                path.write_text(ref.text, encoding="utf-8")
         return ref.model_copy(update={"path": str(path), "text": None})
 
     def close(self) -> None:
