@@ -276,15 +276,15 @@ class Zygote:
                 self._server.close()
                 self._server = self._start()
             server = self._server
-            if not server.layers.mount_namespace:
-                wires.folder = server.make_scratch()
-            request = {"role": role, "scratch": wires.folder, "limits": asdict(limits)}
             try:
+                if not server.layers.mount_namespace:
+                    wires.folder = server.make_scratch()
+                request = {"role": role, "scratch": wires.folder, "limits": asdict(limits)}
                 server.control.send(
                     json.dumps(request).encode(), wires.given, deadline=time.monotonic() + SPAWN_SECONDS
                 )
-            except PeerGoneError:
+            except (PeerGoneError, FileNotFoundError) as error:  # whoever dies removes its folder first
                 server.lost = True
-                raise
+                raise PeerGoneError(f"the zygote is gone: {error}") from error
         wires.hand_over()
         return server
