@@ -31,10 +31,18 @@ BYTES_VARIABLE = "KERNELSMITH_DEVICE_BYTES"
 """How much of the device's memory a child may allocate; no limit where it is missing."""
 
 
+class DeviceFaultError(Exception):
+    """The device gave up on what a kernel did, such as an access to memory that is nobody's: the kernel's doing. This
+    process can do nothing more with it."""
+
+
 def open_device() -> CpuDevice | GpuDevice:
-    """The device of this process."""
+    """The device of this process, where Triton allocates from now on."""
+    import triton
+
     module = importlib.import_module(os.environ.get(MODULE_VARIABLE, DEFAULT))
     device: CpuDevice | GpuDevice = module.open_device()
+    triton.set_allocator(device.allocate)
     given = os.environ.get(BYTES_VARIABLE)
     if given is not None:
         device.limit_memory(int(given))

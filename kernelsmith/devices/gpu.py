@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from kernelsmith.devices import DeviceFaultError
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.plan import Kernel
 
@@ -88,10 +89,7 @@ class GpuDevice:
     """One card."""
 
     def __init__(self) -> None:
-        import triton
-
         self._block_seconds = BLOCK_SECONDS
-        triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
 
     def limit_memory(self, nbytes: int) -> None:
         """Bound what torch's allocator takes in this process; what native code takes is seen from outside."""
@@ -102,9 +100,16 @@ class GpuDevice:
         """A copy of the bytes on the device; raises MemoryError."""
         return self.reserve(host.numel()).copy_(host)
 
+    def allocate(self, size: int, alignment: int, stream: int | None) -> torch.Tensor:
+        """Memory for kernels that ask Triton for some, aligned to 512 bytes."""
+        return torch.empty(size, dtype=torch.int8, device="cuda")
+
     def finish(self) -> None:
-        """Wait for everything that this process has queued."""
-        torch.cuda.synchronize()
+        """Wait for everything that this process has queued; raises DeviceFaultError where it did not end well."""
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError as error:  # of CUDA, which reports the faults of kernels when somebody waits for them
+            raise DeviceFaultError(str(error)) from error
 
     def give(self, kernel: Kernel, binary: object, *, checked: bool) -> None:
         """Always raises: kernels are built for the CPU only."""
@@ -138,7 +143,7 @@ class GpuDevice:
         that neither Python nor the launches count."""
         cuda: Any = torch.cuda
         blocked, begin, end = (cuda.Event(enable_timing=True) for _ in range(3))
-        cuda.synchronize()
+        self.finish()
         seconds = min(self._block_seconds + BLOCK_SECONDS_PER_STEP * len(steps), LONGEST_BLOCK_SECONDS)
         cuda._sleep(int(seconds * _CYCLES_PER_SECOND))
         blocked.record()
@@ -148,7 +153,7 @@ class GpuDevice:
         end.record()
         if blocked.query():  # it waited for us; the next one will not
             self._block_seconds = min(2 * self._block_seconds, LONGEST_BLOCK_SECONDS)
-        cuda.synchronize()
+        self.finish()
         return max(1, round(float(begin.elapsed_time(end)) * 1e6))
 
     def timed(self) -> AbstractContextManager[None]:

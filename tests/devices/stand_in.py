@@ -12,7 +12,15 @@ def open_device() -> StandIn:
 
 
 class StandIn(CpuDevice):
-    """Its memory is its own."""
+    """Its memory is its own, and it knows what Triton asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.allocated: list[int] = []
+
+    def allocate(self, size: int, alignment: int, stream: int | None) -> torch.Tensor:
+        self.allocated.append(size)
+        return super().allocate(size, alignment, stream)
 
     def place(self, host: torch.Tensor) -> torch.Tensor:
         return self.reserve(host.numel()).copy_(host)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from kernelsmith.base import digest
+from kernelsmith.devices import DeviceFaultError
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.outcome import Outcome
 from kernelsmith.plan import (
@@ -42,6 +43,7 @@ from kernelsmith.sandbox.wire.messages import (
     Done,
     Failed,
     Forget,
+    LauncherReply,
     Loaded,
     Order,
     Prepare,
@@ -405,12 +407,13 @@ class OutOfOrder:
 
     arguments = ("*f32", "*f32", "f32")
 
-    def __init__(self, *, at_compile: bool) -> None:
+    def __init__(self, at_compile: Exception | None = None, at_launch: Exception | None = None) -> None:
         self.at_compile = at_compile
+        self.at_launch = at_launch
 
     def compile(self, kernel: Kernel) -> OutOfOrder:
         if self.at_compile:
-            raise InfrastructureError("no C++ compiler was found", "install one")
+            raise self.at_compile
         return self
 
     def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[], object]:
@@ -423,26 +426,45 @@ class OutOfOrder:
         return torch.empty(nbytes, dtype=torch.uint8)
 
     def launch(self) -> None:
-        raise InfrastructureError("no memory for the kernel's scratch space")
+        if self.at_launch:
+            raise self.at_launch
+
+    def finish(self) -> None:
+        raise DeviceFaultError("an illegal memory access was encountered")
 
     def time(self, steps: Sequence[Callable[[], object]]) -> int:
         raise AssertionError("nothing is timed here")
 
 
-def test_a_broken_machine_is_nobodys_fault() -> None:
-    launcher = Launcher(OutOfOrder(at_compile=True))
-    reply = launcher.answer(Prepare(plan=plan(add(0, 1))).model_dump_json().encode(), ())
-    assert reply == Broken(message="no C++ compiler was found", hint="install one")
-
-
-def test_a_kernel_that_wants_more_memory_than_there_is_to_blame() -> None:
-    launcher = Launcher(OutOfOrder(at_compile=False))
+def replayed(device: OutOfOrder) -> LauncherReply:
+    launcher = Launcher(device)
     launcher.answer(Prepare(plan=plan(add(0, 1))).model_dump_json().encode(), ())
     packed = Packed((torch.zeros(8),))
     fds = os.dup(packed.arena.fd), os.dup(packed.arena.fd)
-    reply = launcher.answer(Replay(plan_id=0, inputs=packed.regions).model_dump_json().encode(), fds)
+    return launcher.answer(Replay(plan_id=0, inputs=packed.regions).model_dump_json().encode(), fds)
+
+
+def test_a_broken_machine_is_nobodys_fault() -> None:
+    broken = InfrastructureError("no C++ compiler was found", "install one")
+    reply = Launcher(OutOfOrder(broken)).answer(Prepare(plan=plan(add(0, 1))).model_dump_json().encode(), ())
+    assert reply == Broken(message="no C++ compiler was found", hint="install one")
+    reply = replayed(OutOfOrder(at_launch=InfrastructureError("the folder is full", "make room")))
+    assert reply == Broken(message="the folder is full", hint="make room")
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome"),
+    [
+        (MemoryError("no memory for the kernel's scratch space"), Outcome.MEMORY),
+        (ValueError("the grid has more than 2**62 program instances"), Outcome.NOT_IN_PLAN),
+        (None, Outcome.RUNTIME_ERROR),
+    ],
+    ids=["scratch", "grid", "what the device says in the end"],
+)
+def test_what_a_kernel_does_is_to_blame(fault: Exception | None, outcome: Outcome) -> None:
+    reply = replayed(OutOfOrder(at_launch=fault))
     assert isinstance(reply, Failed)
-    assert reply.outcome is Outcome.MEMORY
+    assert reply.outcome is outcome
 
 
 def test_inputs_of_another_size_are_refused(launcher: Replayer) -> None:

@@ -16,7 +16,6 @@ from types import ModuleType
 from typing import Any
 
 import torch
-import triton
 
 from kernelsmith.devices import open_device
 from kernelsmith.outcome import Outcome
@@ -91,7 +90,6 @@ class Session:
         self._state: list[bytes] = []
         self._hook.install()
         self._tuning.install()
-        triton.set_allocator(_allocate)
 
     def answer(self, payload: bytes, fds: Sequence[int]) -> CandidateReply:
         """What the candidate did, as a reply. Raises ValueError for a request that is none."""
@@ -136,7 +134,7 @@ class Session:
     def _import(self, source: str) -> ModuleType:
         """As a module with a file, which Triton and tracebacks read the source from."""
         name = str(self._file)
-        self._file.write_text(source)
+        self._file.write_text(source, encoding="utf-8")
         linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
         module = ModuleType(MODULE_NAME)
         module.__file__ = name
@@ -287,8 +285,3 @@ def _refused(refusals: Sequence[Refusal]) -> Failed:
 def _told(does: str, line: int | None, objects: Sequence[str]) -> str:
     place = f" at line {line}" if line else ""
     return f"{does} {', '.join(objects)}".rstrip() + place
-
-
-def _allocate(size: int, alignment: int, stream: int | None) -> torch.Tensor:
-    """Memory for kernels that ask Triton for some."""
-    return torch.empty(size, dtype=torch.int8)

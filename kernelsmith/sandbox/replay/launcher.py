@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from kernelsmith.devices import open_device
+from kernelsmith.devices import DeviceFaultError, open_device
 from kernelsmith.errors import InfrastructureError, KernelsmithError
 from kernelsmith.faults import CheckedLaunchError
 from kernelsmith.outcome import Outcome
@@ -121,6 +121,8 @@ class Launcher:
             return Failed(outcome=Outcome.NOT_IN_PLAN, message=str(error)[:_MESSAGE_CHARS])
         except MemoryError as error:
             return Failed(outcome=Outcome.MEMORY, message=f"not enough memory for the plan: {error}"[:_MESSAGE_CHARS])
+        except DeviceFaultError as error:
+            return Failed(outcome=Outcome.RUNTIME_ERROR, message=str(error)[:_MESSAGE_CHARS])
         except CheckedLaunchError as error:  # only assertions are watched in plain builds
             return Failed(outcome=Outcome.RUNTIME_ERROR, message=error.message[:_MESSAGE_CHARS])
         except KernelsmithError as error:
@@ -195,8 +197,7 @@ class Launcher:
     def _run(self) -> Done:
         with self._device.timed():
             for copy in self._arranged:
-                copy.run()
-            self._device.finish()  # the judge's clock must not stop while the device is at work
+                copy.run()  # to its end: the judge's clock must not stop while the device is at work
         return Done()
 
     def _examine(self, request: Examine, arenas: Sequence[Arena]) -> Examined:

@@ -19,7 +19,6 @@ from typing import Protocol
 import torch
 
 from kernelsmith.base import digest
-from kernelsmith.errors import InfrastructureError
 from kernelsmith.faults import Fault, Schedule
 from kernelsmith.plan import (
     ITEM_SIZES,
@@ -65,8 +64,6 @@ def plan_faults() -> Iterator[None]:
         yield
     except (RuntimeError, IndexError, TypeError, ValueError, OverflowError, struct.error) as error:
         raise PlanError(f"a step of the plan cannot be done: {error}") from error
-    except InfrastructureError as error:  # the device has no room for what a kernel wants
-        raise MemoryError(error.message) from error
 
 
 class BoundKernel(Protocol):
@@ -118,10 +115,11 @@ class Device(Protocol):
         """Flat bytes of the host where kernels can use them: a copy, or on the CPU themselves; raises MemoryError."""
 
     def finish(self) -> None:
-        """Return once all that was launched is done."""
+        """Return once all that was launched is done; raises DeviceFaultError where it could not be."""
 
     def time(self, steps: Sequence[Callable[[], object]]) -> int:
-        """Nanoseconds that the steps take on the device, whose threads or queues are awake when the clock starts."""
+        """Nanoseconds that the steps take on the device, whose threads or queues are awake when the clock starts;
+        raises what they raise, and as `finish` does."""
 
     def timed(self) -> AbstractContextManager[object]:
         """Around work that somebody else's clock times: threads stay awake between launches."""
@@ -183,12 +181,14 @@ class Workspace:
                 self._bytes[number].copy_(self._initial[number])
 
     def run(self, order: Order = Order.DEVICE) -> None:
-        """All steps once. Raises PlanError for a step that torch refuses."""
+        """All steps once, to their end. Raises PlanError for a step that torch refuses, DeviceFaultError for one that
+        the device does."""
         with plan_faults():
             for number, step in enumerate(self.steps):
                 planned = self.plan.steps[number]
                 if order is Order.DEVICE or not isinstance(planned, Launch) or not self._ordered(planned, order):
                     step()
+        self._device.finish()
 
     def time(self) -> int:
         """Nanoseconds of all steps once; raises as `run` does."""

@@ -30,8 +30,8 @@ SPIN_SECONDS = 1e-3  # as cpp/pool.cpp begins
 
 _SOURCE = Path(__file__).parents[1] / "cpp" / "pool.cpp"
 _FAILURES = {
-    1: "no memory for the kernel's scratch space",
-    2: "the grid has more than 2**62 program instances",
+    1: (MemoryError, "no memory for the kernel's scratch space"),
+    2: (ValueError, "the grid has more than 2**62 program instances"),
 }
 _num_threads: int | None = None
 
@@ -74,7 +74,7 @@ def header(entry: int, grid: tuple[int, int, int], scratch_bytes: int, threads: 
 def load() -> Callable[[bytes], int]:
     """The function that runs one request and returns when it is done; starts no thread.
 
-    Raises InfrastructureError from a launch that could not run.
+    A launch raises MemoryError where there is none for the scratch space, ValueError for a grid that is too large.
     """
     return _launcher("kernelsmith_launch")
 
@@ -130,7 +130,8 @@ def awake() -> Iterator[None]:
 
 def _check(status: int) -> int:
     if status:
-        raise InfrastructureError(f"a kernel could not be launched: {_FAILURES.get(status, status)}")
+        kind, words = _FAILURES[status]
+        raise kind(f"a kernel could not be launched: {words}")
     return status
 
 

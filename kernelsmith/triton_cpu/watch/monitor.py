@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelsmith.errors import InfrastructureError, UsageError
+from kernelsmith.errors import UsageError
 from kernelsmith.faults import Fault, FaultKind, Schedule
 from kernelsmith.triton_cpu.emit.sites import Site, Watch
 from kernelsmith.triton_cpu.run import pool
@@ -199,7 +199,7 @@ class _Run:
             if schedule is Schedule.PARALLEL:
                 (pool.load_waiting() if launch.kernel.waits else pool.load())(request)
             elif library.kernelsmith_monitor_run(request, ctypes.byref(context), launch.seed):
-                raise InfrastructureError("a kernel could not be launched: no memory for its scratch space")
+                raise MemoryError("a kernel could not be launched: no memory for its scratch space")
         finally:
             found = library.kernelsmith_monitor_end(ctypes.byref(context), reports, _ROOM)
         self.stopped = bool(context.stop)
