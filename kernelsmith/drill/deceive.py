@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernelsmith.drill import catalog
@@ -19,11 +19,12 @@ from kernelsmith.drill.world import World
 from kernelsmith.errors import KernelsmithError
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room.room import Room
-from kernelsmith.model import Evaluation, Job, OperatorRef
+from kernelsmith.model import Evaluation, Job, OperatorRef, Timing
 from kernelsmith.outcome import Outcome
 from kernelsmith.records import DrillBreach, DrillFault, DrillResult
 
 TARGET = "cpu"
+BASELINE = "eager"
 _SECONDS = 60.0
 _BENCH_SECONDS = 1.0
 _GAIN = 3.0
@@ -48,7 +49,7 @@ class Court:
             source=source,
             seed=self._seed,
             bench=timed,
-            baselines=("eager",),
+            baselines=(BASELINE,),
             bench_seconds=_BENCH_SECONDS,
             seconds=_SECONDS,
         )
@@ -69,12 +70,13 @@ def deceive(cheat: Cheat, world: World, court: Court, mode: str) -> DrillResult:
     for screened in (True, False):
         try:
             verdict = court.judge(cheat.source, timed=cheat.timed, screened=screened)
+            fooled = [*_fooled(cheat, verdict, court.honest if cheat.timed else None)]
         except KernelsmithError as error:
             outcome = type(error).__name__
             breaches.append(DrillBreach(fault=DrillFault.CRASH, what=f"no verdict: {error.message}"))
             break
         outcome = verdict.outcome.value if screened else f"{outcome}, then {verdict.outcome.value}"
-        breaches += [*_fooled(cheat, verdict, court), *world.leaks(verdict.message, verdict.log)]
+        breaches += [*fooled, *world.leaks(verdict.message, verdict.log)]
         if verdict.outcome is not Outcome.REJECTED:
             break
     try:
@@ -97,14 +99,29 @@ def deceive(cheat: Cheat, world: World, court: Court, mode: str) -> DrillResult:
     )
 
 
-def _fooled(cheat: Cheat, verdict: Evaluation, court: Court) -> Iterator[DrillBreach]:
+def _fooled(cheat: Cheat, verdict: Evaluation, honest: Evaluation | None) -> Iterator[DrillBreach]:
+    """Whether a verdict is better than the cheat deserves; its times are held against those of `honest` work."""
     if verdict.outcome is not Outcome.PASSED:
         return
     if not cheat.may_pass:
         yield DrillBreach(fault=DrillFault.FALSE_PASS, what="passed")
-    for timing, honest in zip(verdict.timings, court.honest.timings, strict=False):
-        faster = honest.median_ms / timing.median_ms
-        better = timing.speedup["eager"] / honest.speedup["eager"]
-        if max(faster, better) > _GAIN:
-            what = f"seems {max(faster, better):.1f} times as fast as the same work without the cheat"
-            yield DrillBreach(fault=DrillFault.FALSE_PASS, what=what)
+    if honest is None:
+        return
+    gains = _gains(verdict.timings, honest.timings)
+    if not gains:
+        words = f"{honest.outcome.value} {honest.message}".strip()
+        what = f"nothing to hold its times against: the same work without the cheat is {words}"
+        yield DrillBreach(fault=DrillFault.CRASH, what=what)
+    elif max(gains) > _GAIN:
+        what = f"seems {max(gains):.1f} times as fast as the same work without the cheat"
+        yield DrillBreach(fault=DrillFault.FALSE_PASS, what=what)
+
+
+def _gains(timings: Sequence[Timing], honest: Sequence[Timing]) -> list[float]:
+    """How many times faster than the honest ones, in milliseconds and against the baseline; empty where one has no
+    counterpart."""
+    if len(timings) != len(honest) or not all(BASELINE in timing.speedup for timing in (*timings, *honest)):
+        return []
+    faster = [its.median_ms / timing.median_ms for timing, its in zip(timings, honest, strict=True)]
+    pairs = zip(timings, honest, strict=True)
+    return faster + [timing.speedup[BASELINE] / its.speedup[BASELINE] for timing, its in pairs]

@@ -15,7 +15,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -51,18 +51,20 @@ class World:
         self._zygote: Zygote | None = None
 
     def __enter__(self) -> Self:
-        self._open.callback(shutil.rmtree, self.folder, ignore_errors=True)
-        os.environ[_ENVIRONMENT] = self.tokens["the environment"]
-        self._open.callback(os.environ.pop, _ENVIRONMENT, None)
-        self.folder.chmod(0o777)  # file modes protect nothing here: the sandbox must
-        (self.folder / "secret").write_text(self.tokens["a file outside"])
-        (self.folder / "secret").chmod(0o644)
-        (self.folder / "lock").touch()
-        (self.folder / "lock").chmod(0o666)
-        (self.folder / "sub").mkdir(mode=0o777)
-        (self.folder / "sub").chmod(0o777)
-        self.private.mkdir(mode=0o700)
-        self._listen()
+        with contextlib.ExitStack() as stack:
+            stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            os.environ[_ENVIRONMENT] = self.tokens["the environment"]
+            stack.callback(os.environ.pop, _ENVIRONMENT, None)
+            self.folder.chmod(0o777)  # file modes protect nothing here: the sandbox must
+            (self.folder / "secret").write_text(self.tokens["a file outside"])
+            (self.folder / "secret").chmod(0o644)
+            (self.folder / "lock").touch()
+            (self.folder / "lock").chmod(0o666)
+            (self.folder / "sub").mkdir(mode=0o777)
+            (self.folder / "sub").chmod(0o777)
+            self.private.mkdir(mode=0o700)
+            self._listen(stack.enter_context)
+            self._open = stack.pop_all()
         return self
 
     def __exit__(
@@ -70,8 +72,7 @@ class World:
     ) -> None:
         self._open.close()
 
-    def _listen(self) -> None:
-        enter = self._open.enter_context
+    def _listen(self, enter: Callable[[socket.socket], socket.socket]) -> None:
         self._tcp = enter(socket.create_server(("127.0.0.1", 0)))
         self._udp = enter(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         self._udp.bind(("127.0.0.1", 0))

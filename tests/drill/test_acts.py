@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from kernelsmith.drill import catalog
+from kernelsmith.drill import audit, catalog
 from kernelsmith.drill.catalog import Act
 from kernelsmith.drill.drill import FULL, MODES
 from kernelsmith.drill.perform import perform
@@ -113,3 +115,21 @@ def test_survivors_wrong_ends_and_refused_twins_are_noticed(open_field: Zygote) 
         DrillFault.HONEST_REFUSED,
     }
     assert result.ended == "answered"
+
+
+def test_what_cannot_be_looked_at_is_a_change() -> None:
+    with World() as world:
+        (world.folder / "canary").write_text("alive")
+        before = audit._files(world.folder)
+        (world.folder / "canary").write_bytes(b"\xff\xfe")
+        os.mkfifo(world.folder / "sub" / "made")
+        assert audit._files(world.folder).keys() ^ before.keys() == {"made"}
+        assert audit._files(world.folder)["canary"] != before["canary"]
+
+
+def test_a_world_that_cannot_be_made_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, environment = World(), dict(os.environ)
+    monkeypatch.setattr(socket, "create_server", None)
+    with pytest.raises(TypeError), world:
+        pass
+    assert not world.folder.exists() and dict(os.environ) == environment
