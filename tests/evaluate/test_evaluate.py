@@ -313,3 +313,20 @@ def test_a_process_killed_from_outside_is_blamed_on_nobody_the_first_time(judge,
         ended.set()
         killer.join()
     assert killed
+
+
+def test_a_candidate_that_has_itself_killed_is_blamed_after_one_repeat(judge, room, monkeypatch):
+    """Its limit of processor time, which every process may lower, ends it by the kernel's SIGKILL as others would."""
+    spawned = []
+
+    def spawn(role, **options):
+        spawned.append(options["label"])
+        return original(role, **options)
+
+    original = room.zygote.spawn
+    monkeypatch.setattr(room.zygote, "spawn", spawn)
+    suicide = "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (0, 0))\nwhile True: pass\n"
+    verdict = judge(suicide + RIGHT + HOST, screened=False)
+    assert verdict.outcome is Outcome.CRASHED, f"{verdict.outcome}: {verdict.message}"
+    assert "SIGKILL" in verdict.message
+    assert spawned.count("candidate") == 2
