@@ -56,7 +56,7 @@ class Suite(Frozen):
     items: tuple[Terms, ...]
 
 
-_SETTINGS = ("device", "model", "max_trials", "max_tokens", "max_usd", "max_time", "goal", "width")
+_SETTINGS = ("device", "model", "max_trials", "max_tokens", "max_usd", "max_time", "goal", "width", "tolerance")
 _OWN = ("name", "op", "set", "max_bytes", "seed", "start", "hint", "min_speedup")
 _PATHS = ("op", "start", "hint")
 
@@ -149,7 +149,13 @@ def run_item(terms: Terms, hear: Callable[[str, TuneRecord], None], interrupted:
 def _order(terms: Terms) -> Order:
     if not terms.operator.is_file():
         raise UsageError(f"operator file {terms.operator}: no such file")
-    ref = OperatorRef(path=str(terms.operator.resolve()), overrides=terms.overrides, max_bytes=terms.max_bytes)
+    ref = OperatorRef(
+        path=str(terms.operator.resolve()),
+        overrides=terms.overrides,
+        max_bytes=terms.max_bytes,
+        tolerance=terms.settings.tolerance,
+        policies=terms.settings.tolerances,
+    )
     return Order(
         operator=ref,
         settings=terms.settings,

@@ -19,10 +19,12 @@ from urllib.parse import unquote_plus
 
 from pydantic import Field, ValidationError, field_validator
 
+from kernelsmith import tolerances
 from kernelsmith.base import Frozen
 from kernelsmith.errors import UsageError
 from kernelsmith.files import read_toml
 from kernelsmith.proposal import MOST_USD, Budget, Usd
+from kernelsmith.tolerances import Policy
 
 PREFIX = "KERNELSMITH_"
 DEFAULT_SECONDS = 600.0
@@ -73,6 +75,10 @@ class Settings(Frozen):
     """Folder of prompt files that replace the packaged ones."""
     targets: Path | None = None
     """Folder of target files that replace the packaged ones."""
+    tolerance: str | None = Field(default=None, min_length=1)
+    """Name of the tolerance policy that answers are held to, instead of the measured bound."""
+    tolerances: tuple[Policy, ...] = ()
+    """The team's own policies, as tables [tolerances.NAME]."""
     unsafe_no_sandbox: bool = False
     """Run candidates though this machine cannot confine them. Never read from a file in the current folder."""
 
@@ -80,6 +86,11 @@ class Settings(Frozen):
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
+
+    @field_validator("tolerances", mode="before")
+    @classmethod
+    def _tables(cls, value: Any) -> Any:
+        return value if isinstance(value, tuple) else tolerances.read(value)
 
     @field_validator("max_time", mode="before")
     @classmethod
@@ -160,6 +171,8 @@ def _resolved(*layers: tuple[str, Mapping[str, Value]]) -> Settings:
     values: dict[str, Value] = {}
     origin: dict[str, str] = {}
     for source, layer in layers:
+        if isinstance(own := layer.get("tolerances"), dict) and isinstance(other := values.get("tolerances"), dict):
+            layer = {**layer, "tolerances": other | own}
         values |= layer
         origin |= dict.fromkeys(layer, source)
     try:
@@ -187,7 +200,7 @@ def _spelled(key: str, source: str) -> str:
 
 def _environment(environ: Mapping[str, str]) -> dict[str, Value]:
     found: dict[str, Value] = {}
-    for name in Settings.model_fields:
+    for name in Settings.model_fields.keys() - {"tolerances"}:
         text = environ.get(PREFIX + name.upper())
         if text:
             found[name] = tuple(text.splitlines()) if name == "model" else text

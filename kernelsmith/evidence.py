@@ -4,6 +4,7 @@ versions did it, and what was left out. Frozen records; no torch.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -11,6 +12,7 @@ from pydantic import Field, model_validator
 from kernelsmith.base import Frozen
 from kernelsmith.outcome import Level, Outcome
 from kernelsmith.space import Region, RegionStatus, Sweep, Where
+from kernelsmith.tolerances import Policy
 
 
 class Mismatch(Frozen):
@@ -36,6 +38,18 @@ class CaseTried(Frozen):
     outcome: Outcome = Outcome.PASSED
 
 
+class Rule(StrEnum):
+    """What an answer is held to, unless a team's tolerance policy says it."""
+
+    MEASURED = "measured"
+    """How far an honest kernel may be off, measured at that input."""
+    BOUND = "bound="
+    """The same, widened by the operator's `bound=`."""
+    EXACT = "exact"
+    CHECK = "check="
+    """The operator's own verdict."""
+
+
 class Closeness(Frozen):
     """How near the answers for one output came to the truth, over all runs."""
 
@@ -43,13 +57,29 @@ class Closeness(Frozen):
     """`output 0`, or the name of a mutated argument."""
     dtype: str
     rule: str
-    """What they were held to: `measured`, `exact`, `bound=`, `check=`, or the name of a tolerance policy."""
-    ulp: float = Field(ge=0)
-    """Largest distance, in units in the last place of the dtype at the truth."""
-    share: float = Field(ge=0)
-    """Largest distance as a share of what was allowed at that element; above 1 where it was wrong."""
-    where: Where
+    """One of `Rule`, or the name of a tolerance policy."""
+    share: float | None = Field(default=None, ge=0)
+    """Largest distance as a share of what was allowed at that element; above 1 where it was wrong; None where the rule
+    knows no distance."""
+    ulp: float | None = Field(default=None, ge=0)
+    """That distance in units in the last place of the dtype at the truth."""
+    where: Where | None = None
     """Where that share was reached."""
+
+    def describe(self) -> str:
+        """`output 0 at M=3, N=8209: 2.1 ulp, 34 % of what an honest kernel may be off there`; empty without a
+        distance."""
+        if self.share is None or self.ulp is None or self.where is None:
+            return ""
+        ulp = f"{self.ulp:.2g}" if self.ulp < 100 else f"{self.ulp:,.0f}" if self.ulp < 1e6 else f"{self.ulp:.1e}"
+        share = f"{100 * self.share:.2g}" if self.share < 0.1 else f"{100 * self.share:.0f}"
+        return f"{self.output} at {self.where.describe()}: {ulp} ulp, {share} % of {allowed(self.rule)} there"
+
+
+def allowed(rule: str) -> str:
+    """What distances are measured by, in words."""
+    own = rule in (Rule.MEASURED, Rule.BOUND)
+    return "what an honest kernel may be off" if own else f"what the policy `{rule}` allows"
 
 
 class Swept(Frozen):
@@ -122,6 +152,8 @@ class Evidence(Frozen):
     seconds: float = Field(ge=0)
     """Wall seconds that the check took."""
     cases: tuple[CaseTried, ...] = ()
+    tolerance: Policy | None = None
+    """What answers were held to instead of the measured bound."""
     closeness: tuple[Closeness, ...] = ()
     swept: tuple[Swept, ...] = ()
     repeats: Repeats | None = None
@@ -130,3 +162,9 @@ class Evidence(Frozen):
     """Plans that ran with checked builds of their kernels."""
     left_out: tuple[str, ...] = ()
     """What was not covered, and why, one sentence each."""
+
+    @property
+    def closest(self) -> Closeness | None:
+        """The output that came nearest to its limit, or furthest beyond it."""
+        measured = [one for one in self.closeness if one.share is not None]
+        return max(measured, key=lambda one: one.share or 0.0, default=None)

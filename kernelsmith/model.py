@@ -18,6 +18,7 @@ from kernelsmith.evidence import Evidence, Mismatch
 from kernelsmith.faults import Fault
 from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.space import Region, Sweep, Where
+from kernelsmith.tolerances import Policy
 
 # ---------------------------------------------------------------- operators
 
@@ -33,6 +34,10 @@ class OperatorRef(Frozen):
     """`--max-bytes`: shrink the largest dims of a KernelBench file until its inputs fit."""
     text: str | None = None
     """The file's text, where it comes out of a run instead of the file: then `path` only names it."""
+    tolerance: str | None = None
+    """`--tolerance`: name of the tolerance policy that answers are held to, whatever the file says."""
+    policies: tuple[Policy, ...] = ()
+    """The team's own policies, so that a verdict does not depend on the settings of the machine that judges."""
 
 
 class DimInfo(Frozen):

@@ -135,6 +135,7 @@ def check_command(kernel: str, operator: OperatorRef, target: str, targets: Path
         words += ["--set", f"{name}={value}"]
     words += ["--foreign"] if operator.text is not None else []
     words += ["--max-bytes", str(operator.max_bytes)] if operator.max_bytes is not None else []
+    words += ["--tolerance", operator.tolerance] if operator.tolerance is not None else []
     words += ["--targets", str(targets)] if targets is not None else []
     return shlex.join(words)
 

@@ -123,3 +123,22 @@ def test_limits_given_on_resume_are_those_of_the_command_line_alone(
     (folder / "config.toml").write_text("max-trials = 3\n")
     given = config.limits({"max_usd": "0.5", "max_trials": None, "width": 4})
     assert (given.max_usd, given.max_seconds, given.max_trials) == (Decimal("0.5"), None, None)
+
+
+def test_a_team_defines_tolerance_policies(tmp_path: Path) -> None:
+    write_user(tmp_path, "[tolerances.mine]\nfloat32 = { rtol = 1e-4, atol = 1e-6 }")
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.kernelsmith]\ntolerance = "ours"\n'
+        "[tool.kernelsmith.tolerances.ours]\nbfloat16 = { rtol = 0.02, atol = 1e-3 }"
+    )
+    settings = load(tmp_path)
+    assert settings.tolerance == "ours"
+    assert {policy.name for policy in settings.tolerances} == {"mine", "ours"}
+    assert load(tmp_path, {"tolerance": "mine"}, KERNELSMITH_TOLERANCES="3").tolerance == "mine"
+
+
+def test_a_broken_policy_names_file_policy_and_key(tmp_path: Path) -> None:
+    (tmp_path / "kernelsmith.toml").write_text("[tolerances.ours]\nfloat32 = { rtol = 1e-4, rtoll = 1 }")
+    with pytest.raises(UsageError, match=r"kernelsmith\.toml: tolerances\.ours, float32\.") as caught:
+        load(tmp_path)
+    assert "another value" in caught.value.hint

@@ -14,7 +14,8 @@ PACKAGE = Path(__file__).parents[1] / "kernelsmith"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if "templates" not in path.parts)
 
 ORDER = (
-    *("errors", "text", "keys", "files", "faults", "base", "outcome", "space", "evidence", "model", "proposal"),
+    *("errors", "text", "keys", "files", "faults", "base", "outcome", "space", "tolerances"),
+    *("evidence", "model", "proposal"),
     *("dialects", "plan"),
     *("resources", "config", "targets", "library", "prompts", "operators"),
     *("records", "runs", "seals", "budget", "migrations", "rows", "store"),

@@ -43,6 +43,7 @@ def check(
     foreign: options.Foreign = False,
     overrides: options.Overrides = None,
     max_bytes: options.MaxBytes = None,
+    tolerance: options.Tolerance = None,
     seed: options.Seed = None,
     unsafe_no_sandbox: options.UnsafeNoSandbox = False,
     targets: options.Targets = None,
@@ -54,8 +55,9 @@ def check(
     from kernelsmith import config
     from kernelsmith.outcome import Level
 
-    settings = config.load({"device": device, "unsafe_no_sandbox": unsafe_no_sandbox or None, "targets": targets})
-    ref = operator_ref(operator, overrides, max_bytes, foreign=foreign)
+    flags = {"device": device, "tolerance": tolerance, "targets": targets}
+    settings = config.load(flags | {"unsafe_no_sandbox": unsafe_no_sandbox or None})
+    ref = operator_ref(operator, overrides, max_bytes, settings, foreign=foreign)
     (report,) = _judge(
         (kernel,), ref, settings, level=Level(level), seed=seed, bench=False, checked=checked, quiet=quiet
     )
@@ -73,6 +75,7 @@ def bench(
     foreign: options.Foreign = False,
     overrides: options.Overrides = None,
     max_bytes: options.MaxBytes = None,
+    tolerance: options.Tolerance = None,
     seed: options.Seed = None,
     unsafe_no_sandbox: options.UnsafeNoSandbox = False,
     targets: options.Targets = None,
@@ -88,8 +91,9 @@ def bench(
     from kernelsmith import config
     from kernelsmith.outcome import Level
 
-    settings = config.load({"device": device, "unsafe_no_sandbox": unsafe_no_sandbox or None, "targets": targets})
-    ref = operator_ref(operator, overrides, max_bytes, foreign=foreign)
+    flags = {"device": device, "tolerance": tolerance, "targets": targets}
+    settings = config.load(flags | {"unsafe_no_sandbox": unsafe_no_sandbox or None})
+    ref = operator_ref(operator, overrides, max_bytes, settings, foreign=foreign)
     reports = _judge(tuple(kernels), ref, settings, level=Level.QUICK, seed=seed, bench=True, quiet=quiet)
     _show(reports, json=json, quiet=quiet)
     raise typer.Exit(0 if all(_fast_enough(report, fail_under) for report in reports) else EXIT_NO)

@@ -16,6 +16,7 @@ from kernelsmith.errors import UsageError
 
 if TYPE_CHECKING:
     from kernelsmith.base import Frozen, Scalar
+    from kernelsmith.config import Settings
     from kernelsmith.model import OperatorRef
 
 EXIT_NO = 1
@@ -40,7 +41,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def operator_ref(
-    path: Path, overrides: Sequence[str] | None, max_bytes: str | None, *, foreign: bool = False
+    path: Path, overrides: Sequence[str] | None, max_bytes: str | None, settings: Settings, *, foreign: bool = False
 ) -> OperatorRef:
     """The operator that flags name; raises UsageError if the file is missing or a value cannot be read.
 
@@ -60,6 +61,8 @@ def operator_ref(
         overrides=dict(_override(text) for text in overrides or ()),
         max_bytes=None if max_bytes is None else _size(max_bytes),
         text=read_text(path, what="operator file") if foreign else None,
+        tolerance=settings.tolerance,
+        policies=settings.tolerances,
     )
 
 

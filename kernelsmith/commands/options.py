@@ -30,6 +30,14 @@ Foreign = Annotated[
         "--foreign", help="The operator file is somebody else's: confine it too. Without this it is yours, and trusted."
     ),
 ]
+Tolerance = Annotated[
+    str | None,
+    typer.Option(
+        "--tolerance",
+        metavar="NAME",
+        help="Hold answers to this policy, not to the measured bound: torch, kernelbench, ascend or your own.",
+    ),
+]
 Width = Annotated[
     int | None,
     typer.Option(

@@ -33,6 +33,7 @@ def tune(
     foreign: options.Foreign = False,
     overrides: options.Overrides = None,
     max_bytes: options.MaxBytes = None,
+    tolerance: options.Tolerance = None,
     resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
     print_prompt: Annotated[bool, typer.Option("--print-prompt", help="Print the first prompt; ask nobody.")] = False,
     unsafe_no_sandbox: options.UnsafeNoSandbox = False,
@@ -58,18 +59,18 @@ def tune(
         "goal": goal,
     }
     flags = {"device": device, "model": model, "width": width, "unsafe_no_sandbox": unsafe_no_sandbox or None}
-    settings = config.load(flags | limits | {"runs": runs, "prompts": prompts, "targets": targets})
+    rest = {"tolerance": tolerance, "runs": runs, "prompts": prompts, "targets": targets}
+    settings = config.load(flags | limits | rest)
     if resume is not None:
         fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed, "foreign": foreign}
-        _refuse_with_resume(fixed | {"print_prompt": print_prompt})
+        _refuse_with_resume(fixed | {"tolerance": tolerance, "print_prompt": print_prompt})
         changes = session.Changes(limits=config.limits(limits), models=tuple(model or ()), width=width)
         with interruptible() as event, live.view(json=json, quiet=quiet) as view:
-            result = session.resume(resume, settings, changes, session.Listener(view, event))
-        _leave(result)
+            _leave(session.resume(resume, settings, changes, session.Listener(view, event)))
     if operator is None:
         raise UsageError("no operator file given", "kernelsmith tune OP, or kernelsmith tune --resume RUN")
     order = session.Order(
-        operator=operator_ref(operator, overrides, max_bytes, foreign=foreign),
+        operator=operator_ref(operator, overrides, max_bytes, settings, foreign=foreign),
         settings=settings,
         seed=seed,
         start=session.read_text(start, "--start") if start else "",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
+from kernelsmith.base import digest
 from kernelsmith.errors import OperatorError
 from kernelsmith.model import OperatorRef
 from kernelsmith.operators import kernelbench, native
 from kernelsmith.operators.loaded import LoadedOperator
+from kernelsmith.tolerances import find
 
 __all__ = ["LoadedOperator", "load"]
 
@@ -24,7 +27,7 @@ def load(ref: OperatorRef, *, model_seed: int = 0) -> LoadedOperator:
         OperatorError: with file and line, for everything that is wrong with the file.
     """
     try:
-        return _load(ref, model_seed)
+        return _held(_load(ref, model_seed), ref)
     except RecursionError as error:
         raise OperatorError("nested too deeply for Python", "split long expressions up", file=ref.path) from error
     except (SystemExit, KeyboardInterrupt) as error:  # of a function in a declaration, such as where=
@@ -43,3 +46,18 @@ def _load(ref: OperatorRef, model_seed: int) -> LoadedOperator:
             f"{option} is for KernelBench problems", "a native file says its sizes in workloads", file=str(path)
         )
     return native.read(path, text, native.execute(code, path, text))
+
+
+def _held(operator: LoadedOperator, ref: OperatorRef) -> LoadedOperator:
+    """With the tolerance policy that the command line names, or else the file."""
+    name = ref.tolerance or operator.tolerance
+    if name is None:
+        return operator
+    try:
+        policy = find(name, ref.policies)
+    except OperatorError as error:
+        raise OperatorError(error.message, error.hint, file=ref.path) from None
+    note = f"held to the tolerance policy {policy.describe()} instead of the measured bound"
+    # verdicts under another policy are verdicts on another question
+    update = {"digest": digest(operator.info.digest, policy.model_dump_json()), "notes": (*operator.info.notes, note)}
+    return replace(operator, policy=policy, info=operator.info.model_copy(update=update))

@@ -10,6 +10,7 @@ from kernelsmith.errors import OperatorError
 from kernelsmith.model import OperatorInfo, Workload
 from kernelsmith.operators.declare import ScalarSpec, TensorSpec
 from kernelsmith.operators.expressions import Dim, Expression, Predicate, Relation
+from kernelsmith.tolerances import Policy
 
 if TYPE_CHECKING:
     from kernelsmith.operators.kernelbench import Problem
@@ -36,6 +37,9 @@ class LoadedOperator:
     properties: Callable[..., Any] | None = None
     baseline: Callable[..., Any] | None = None
     tolerance: str | None = None
+    """Name of the policy that the file asks for."""
+    policy: Policy | None = None
+    """The tolerances that answers are held to instead of the measured bound."""
     calls: int = 0
     """Aten calls of one run at the smallest workload; thousands mean a Python loop over a dim."""
     problem: Problem | None = None

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import torch
 
-from kernelsmith.errors import USER_ERRORS, OperatorError
+from kernelsmith.errors import USER_ERRORS
 from kernelsmith.evaluate.truth.answers import RANDOM_STATE, Answer, in_double, is_floating, run
 from kernelsmith.evaluate.truth.inputs import CallInputs
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.operators.native import placed
+from kernelsmith.tolerances import Policy
 
 NARROW = 4.0
 """Multiple of the measured movement: at 4x, 8 draws pass honest bf16 attention and see one key of 16,253 dropped."""
@@ -44,28 +45,6 @@ SMALL = 1 << 16
 """Input elements up to which extra draws cost nothing."""
 ACCUMULATION = 64.0
 """A user's `bound=` counts this many float32 roundings of the magnitude it gives."""
-TOLERANCES: dict[str, dict[torch.dtype, tuple[float, float]]] = {
-    "torch": {
-        torch.float16: (1e-3, 1e-5),
-        torch.bfloat16: (1.6e-2, 1e-5),
-        torch.float32: (1.3e-6, 1e-5),
-        torch.float64: (1e-7, 1e-7),
-    },
-    "kernelbench": {
-        torch.float16: (1e-2, 1e-2),
-        torch.bfloat16: (1e-2, 1e-2),
-        torch.float32: (1e-4, 1e-4),
-        torch.float64: (1e-4, 1e-4),
-    },
-    "ascend": {
-        torch.float16: (2**-7, 1e-7),
-        torch.bfloat16: (2**-4, 1e-7),
-        torch.float32: (2**-10, 1e-7),
-        torch.float64: (2**-10, 1e-7),
-    },
-}
-"""Acceptance rules by name, (rtol, atol) by output dtype: torch.testing.assert_close's defaults; KernelBench's
-get_tolerance_for_precision; the Ascend precision standard's largest relative error (10 T). NaN and inf stay exact."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,19 +158,12 @@ def smoothed(movement: torch.Tensor) -> torch.Tensor:
     return torch.maximum(flat, torch.minimum(left, right)).reshape(movement.shape)
 
 
-def bound_of(
-    op: LoadedOperator,
-    value: torch.Tensor,
-    working: torch.Tensor,
-    movement: Movement | None,
-    extra: torch.Tensor | None,
+def measured(
+    value: torch.Tensor, working: torch.Tensor, movement: Movement, extra: torch.Tensor | None
 ) -> torch.Tensor:
-    """The largest allowed distance from truth, per element; finite where truth is."""
+    """The largest distance from truth that an honest kernel may have, per element; finite where truth is."""
     info = torch.finfo(working.dtype)
     size = _finite(value.abs())
-    if op.tolerance is not None or movement is None:
-        relative, absolute = tolerance(op.tolerance or "torch", working.dtype)
-        return size.mul_(relative).add_(absolute)
     # Approximate exponentials flush subnormals to zero; only float16 has answers of worth among its subnormals.
     smallest = info.smallest_normal * (info.eps if working.dtype is torch.float16 else 1.0)
     units = ROUNDING + movement.root / 2 if info.bits > 16 else 1.0
@@ -206,12 +178,10 @@ def bound_of(
     return bound
 
 
-def tolerance(name: str, dtype: torch.dtype) -> tuple[float, float]:
-    """(rtol, atol) of an acceptance rule; OperatorError for a name that is not known."""
-    if name not in TOLERANCES:
-        raise OperatorError(f"tolerance={name!r} is not known", "known: " + ", ".join(TOLERANCES))
-    rule = TOLERANCES[name]
-    return rule.get(dtype, rule[torch.bfloat16])
+def agreed(policy: Policy, value: torch.Tensor, working: torch.Tensor) -> torch.Tensor:
+    """The same by a team's policy; OperatorError for a dtype that the policy says nothing about."""
+    rule = policy.tolerance(str(working.dtype).removeprefix("torch."))
+    return _finite(value.abs()).mul_(rule.rtol).add_(rule.atol)
 
 
 def user_bounds(op: LoadedOperator, inputs: CallInputs, count: int) -> list[torch.Tensor | None]:

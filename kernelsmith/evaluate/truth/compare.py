@@ -6,6 +6,7 @@ the inputs and beside them. NaN and infinities must stand where truth has them; 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +15,9 @@ import torch
 
 from kernelsmith.errors import USER_ERRORS, OperatorError
 from kernelsmith.evaluate.truth.inputs import CallInputs, TensorValue
+from kernelsmith.evaluate.truth.margins import Margins, times
 from kernelsmith.evaluate.truth.oracle import Expected, Truth
-from kernelsmith.evidence import Mismatch
+from kernelsmith.evidence import Mismatch, Rule, allowed
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Outcome
 
@@ -36,12 +38,14 @@ def compare(
     inputs: CallInputs,
     *,
     after: Sequence[torch.Tensor] | None = None,
+    margins: Margins | None = None,
 ) -> Finding | None:
     """The first thing that is wrong with an answer; None if it is right.
 
     Args:
         outputs: the returned tensors in order. Those that are mutated arguments may be left out.
         after: storages after the call (1-D uint8, one per buffer); needed where the operator mutates.
+        margins: is told how near each output came to what is allowed.
     """
     pairs = _paired(truth, outputs, inputs, after)
     if isinstance(pairs, Finding):
@@ -49,10 +53,13 @@ def compare(
     for expected, got in pairs:
         if wrong := _contract(expected, got):
             return wrong
+    margins = margins or Margins()
     if op.check is not None:
+        for expected, _ in pairs:
+            margins.unmeasured(expected, Rule.CHECK)
         return _own_check(truth, pairs, op, inputs)
     for i, (expected, got) in enumerate(pairs):
-        if wrong := _values(i, expected, got):
+        if wrong := _values(i, expected, got, inputs, margins):
             return wrong
     return None
 
@@ -147,8 +154,14 @@ def _own_check(
     return None if right else Finding(Outcome.WRONG_VALUES, reason)
 
 
-def _values(position: int, expected: Expected, got: torch.Tensor) -> Finding | None:
-    if _plainly_right(expected, got):
+def _values(
+    position: int, expected: Expected, got: torch.Tensor, inputs: CallInputs, margins: Margins
+) -> Finding | None:
+    if expected.bound is None:
+        margins.unmeasured(expected, Rule.EXACT)
+        if torch.equal(got, expected.truth):
+            return None
+    elif _all_within(expected, got, inputs, margins):
         return None
     wrong = _wrong_elements(expected, got)
     count = int(wrong.sum())
@@ -170,6 +183,10 @@ def _values(position: int, expected: Expected, got: torch.Tensor) -> Finding | N
     message = f"{where} is {_shown(value)}, should be {_shown(truth)}"
     if bound:
         message += f" within {bound:.3g}"
+    share = abs(value - truth) / bound if bound else math.inf
+    if math.isfinite(share):
+        margins.measured(expected, share, index, inputs.case)
+        message += f" ({times(share)} {allowed(expected.rule)})"
     return Finding(Outcome.WRONG_VALUES, f"{message}; {count} of {got.numel()} elements are wrong", mismatch)
 
 
@@ -177,14 +194,31 @@ _PART = 1 << 16
 """Elements that are compared at once: what lies between is float64, and stays in the cache."""
 
 
-def _plainly_right(expected: Expected, got: torch.Tensor) -> bool:
+def _all_within(expected: Expected, got: torch.Tensor, inputs: CallInputs, margins: Margins) -> bool:
     """Whether every element is within its bound: the usual case, told in a quarter of the time of the whole rule."""
-    if expected.bound is None:
-        return torch.equal(got, expected.truth)
+    assert expected.bound is not None
     whole = (got, expected.truth, expected.bound)
     contiguous = all(t.is_contiguous() for t in whole)
-    parts = zip(*(torch.split(t.view(-1), _PART) if contiguous else [t] for t in whole), strict=True)
-    return all(bool(((part.to(truth.dtype) - truth).abs() <= bound).all()) for part, truth, bound in parts)
+    parts = list(zip(*(torch.split(t.view(-1), _PART) if contiguous else [t] for t in whole), strict=True))
+    largest, part = 0.0, 0
+    for number, (one, truth, bound) in enumerate(parts if got.numel() else ()):
+        share = _shares(one, truth, bound).amax().item()
+        if not share <= 1:  # or it is no number
+            return False
+        largest, part = max((largest, part), (share, number))
+    if margins.is_news(expected, largest):
+        flat = part * _PART + int(_shares(*parts[part]).argmax())
+        margins.measured(expected, largest, _index(flat, got.shape), inputs.case)
+    return True
+
+
+def _shares(got: torch.Tensor, truth: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
+    """Distances as shares of what is allowed."""
+    return (got.to(truth.dtype) - truth).abs().div_(bound)
+
+
+def _index(flat: int, shape: torch.Size) -> tuple[int, ...]:
+    return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), shape))
 
 
 def _wrong_elements(expected: Expected, got: torch.Tensor) -> torch.Tensor:
@@ -229,10 +263,9 @@ def _worst(expected: Expected, got: torch.Tensor, wrong: torch.Tensor) -> tuple[
     if expected.bound is None:
         badness = wrong.double()
     else:
-        excess = (got.to(expected.truth.dtype) - expected.truth).abs() / expected.bound
+        excess = _shares(got, expected.truth, expected.bound)
         badness = torch.where(wrong, torch.nan_to_num(excess, nan=torch.inf, posinf=torch.inf), -1.0)
-    flat = int(badness.reshape(-1).argmax())
-    return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), got.shape))
+    return _index(int(badness.reshape(-1).argmax()), got.shape)
 
 
 def _plain(value: Any) -> float | int | bool | str:

@@ -14,9 +14,11 @@ import torch
 
 from kernelsmith.errors import OperatorError
 from kernelsmith.evaluate.truth.answers import as_double, in_double, is_floating, mutated_buffers, run, upcast
-from kernelsmith.evaluate.truth.bounds import Movement, bound_of, movements, user_bounds
+from kernelsmith.evaluate.truth.bounds import Movement, agreed, measured, movements, user_bounds
 from kernelsmith.evaluate.truth.inputs import CallInputs
+from kernelsmith.evidence import Rule
 from kernelsmith.operators.loaded import LoadedOperator
+from kernelsmith.tolerances import TORCH
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,8 @@ class Expected:
     """Largest allowed |answer - truth| per element; None: the answer must equal truth, `working` or one of `seen`."""
     seen: tuple[torch.Tensor, ...]
     """For exact outputs: answers under perturbed inputs. For floats: one mask of elements where a draw gave NaN."""
+    rule: str
+    """What the bound is: one of `Rule`, or the name of a tolerance policy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +71,10 @@ def truth(op: LoadedOperator, inputs: CallInputs, *, draws: int) -> Truth:
         moved = movements(op, inputs, doubles, exact, draws)
     except OperatorError as error:
         exact, moved = as_double(working), None
-        notes = (f"truth in the working dtype, for the reference does not run in float64: {error.message}",)
+        notes = (
+            "truth in the working dtype, held to the policy `torch`, for the reference does not run in float64: "
+            f"{error.message}",
+        )
     extra = user_bounds(op, inputs, len(exact.all))
     numbers = mutated_buffers(op, inputs)
     outputs = []
@@ -115,8 +122,15 @@ def _expected(
         raise OperatorError(f"{place.name} has another shape in float64", "its shape must not depend on the dtype")
     if not is_floating(working):
         seen = () if movement is None else movement.seen
-        return Expected(**vars(place), truth=exact.to(working.dtype), working=working, bound=None, seen=seen)
+        return Expected(
+            **vars(place), truth=exact.to(working.dtype), working=working, bound=None, seen=seen, rule=Rule.EXACT
+        )
     value = upcast(exact) if is_floating(exact) else exact.double()
     unknown = torch.zeros(value.shape, dtype=torch.bool) if movement is None else movement.nan
-    bound = bound_of(op, value, working, movement, extra)
-    return Expected(**vars(place), truth=value, working=working, bound=bound, seen=(unknown,))
+    policy = op.policy or (TORCH if movement is None else None)
+    if policy is not None:
+        bound, rule = agreed(policy, value, working), policy.name
+    else:
+        assert movement is not None
+        bound, rule = measured(value, working, movement, extra), Rule.MEASURED if extra is None else Rule.BOUND
+    return Expected(**vars(place), truth=value, working=working, bound=bound, seen=(unknown,), rule=rule)

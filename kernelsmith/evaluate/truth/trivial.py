@@ -26,7 +26,7 @@ def refuse_trivial(op: LoadedOperator, seed: int) -> None:
     points = workload_cases(op)
     if op.check is None:
         _refuse_random(op, materialise(op, min(points, key=lambda c: _size(op, c)), seed))
-    if op.tolerance is None and op.bound is None and op.check is None:
+    if op.policy is None and op.bound is None and op.check is None:
         points = [min(points, key=lambda c: _size(op, c))]
     for case in points:
         inputs, others = materialise(op, case, seed), materialise(op, case, seed + 1)
