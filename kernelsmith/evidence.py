@@ -67,13 +67,15 @@ class Closeness(Frozen):
     """Where that share was reached."""
 
     def describe(self) -> str:
-        """`output 0 at M=3, N=8209: 2.1 ulp, 34 % of what an honest kernel may be off there`; empty without a
-        distance."""
+        """`closest to its limit: y (float16), 2.1 ulp, 34 % of what an honest kernel may be off, at M=3, N=8209`; empty
+        without a distance."""
         if self.share is None or self.ulp is None or self.where is None:
             return ""
         ulp = f"{self.ulp:.2g}" if self.ulp < 100 else f"{self.ulp:,.0f}" if self.ulp < 1e6 else f"{self.ulp:.1e}"
-        share = f"{100 * self.share:.2g}" if self.share < 0.1 else f"{100 * self.share:.0f}"
-        return f"{self.output} at {self.where.describe()}: {ulp} ulp, {share} % of {allowed(self.rule)} there"
+        share = f"{100 * self.share:.2g}" if self.share < 0.1 else f"{100 * self.share:,.0f}"
+        head = "closest to its limit" if self.share <= 1 else "furthest beyond its limit"
+        place = self.where.describe()
+        return f"{head}: {self.output} ({self.dtype}), {ulp} ulp, {share} % of {allowed(self.rule)}, at {place}"
 
 
 def allowed(rule: str) -> str:

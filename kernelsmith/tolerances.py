@@ -72,9 +72,9 @@ class Policy(Frozen):
         return found
 
     def describe(self) -> str:
-        """`ours (float32: rtol 1e-05, atol 1e-06)`."""
+        """What users are told wherever a verdict rests on it."""
         rules = (f"{dtype}: rtol {one.rtol:.3g}, atol {one.atol:.3g}" for dtype, one in self.dtypes.items())
-        return f"{self.name} ({'; '.join(rules)})"
+        return f"held to the tolerance policy {self.name} ({'; '.join(rules)}) instead of the measured bound"
 
 
 def _policy(name: str, **dtypes: tuple[float, float]) -> Policy:

@@ -61,7 +61,7 @@ def test_a_grid_counts_right_and_wrong_by_size_dtype_and_layout() -> None:
 def test_what_a_verdict_rests_on_is_said_in_lines() -> None:
     text = "\n".join(evidence_lines(evidence(), whole=True))
     assert "full: 5 cases, 15 runs compared, 1 wrong in 12s" in text
-    assert "closest to its limit: y (float16), 2.1 ulp, 34 % of what is allowed there (measured), at N=7" in text
+    assert "closest to its limit: y (float16), 2.1 ulp, 34 % of what an honest kernel may be off, at N=7" in text
     assert "not covered: 37 of 200 cases were not run: the time was up" in text
     assert "refuted: wrong for N in 33..40" in text
     assert "float32, x sliced  .  .   .   .   .    !1   ." in text

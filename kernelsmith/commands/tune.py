@@ -59,8 +59,8 @@ def tune(
         "goal": goal,
     }
     flags = {"device": device, "model": model, "width": width, "unsafe_no_sandbox": unsafe_no_sandbox or None}
-    rest = {"tolerance": tolerance, "runs": runs, "prompts": prompts, "targets": targets}
-    settings = config.load(flags | limits | rest)
+    flags["tolerance"] = tolerance
+    settings = config.load(flags | limits | {"runs": runs, "prompts": prompts, "targets": targets})
     if resume is not None:
         fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed, "foreign": foreign}
         _refuse_with_resume(fixed | {"tolerance": tolerance, "print_prompt": print_prompt})

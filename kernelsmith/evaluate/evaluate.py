@@ -97,7 +97,7 @@ def _verdict(
         place.users[:] = (candidate.child, launcher.child)
         checked = job.checked and room.card.node is None  # there are checked builds for the CPU only
         examiner = Examiner(launcher, job.source, job.level, job.seed) if checked else None
-        collector = Collector(job.level, versions=room.versions)
+        collector = Collector(job.level, versions=room.versions, tolerance=operator.policy)
         checker = Checker(
             room.truths,
             operator,
@@ -272,6 +272,7 @@ class _Evaluating:
         """Facts beside the verdict."""
         facts = [] if self.job.level is Level.FULL else ["checked at quick level: a sample of the input space"]
         unavailable = self.room.rivals(self.job.operator).unavailable if self.job.bench else {}
+        facts += [self.operator.policy.describe()] if self.operator.policy is not None else ()
         facts += self.room.notes()
         facts += noise.note(self.disturbance) if self.room.target.torch_device == "cpu" else ()
         return facts + [f"no {name} baseline: {why}" for name, why in unavailable.items()]

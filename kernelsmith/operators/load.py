@@ -57,7 +57,6 @@ def _held(operator: LoadedOperator, ref: OperatorRef) -> LoadedOperator:
         policy = find(name, ref.policies)
     except OperatorError as error:
         raise OperatorError(error.message, error.hint, file=ref.path) from None
-    note = f"held to the tolerance policy {policy.describe()} instead of the measured bound"
     # verdicts under another policy are verdicts on another question
-    update = {"digest": digest(operator.info.digest, policy.model_dump_json()), "notes": (*operator.info.notes, note)}
+    update = {"digest": digest(operator.info.digest, policy.model_dump_json()), "notes": (*operator.info.notes, policy.describe())}
     return replace(operator, policy=policy, info=operator.info.model_copy(update=update))

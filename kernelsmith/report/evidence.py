@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelsmith.evidence import Closeness, Evidence, Repeats, Swept
+from kernelsmith.evidence import Evidence, Repeats, Swept
 from kernelsmith.outcome import Outcome
 from kernelsmith.render import duration, table
 from kernelsmith.report.coverage import Cell, Grid, grids
@@ -16,7 +16,7 @@ LEGEND = f"cases per size class (64+ is 64..127), dtype and layout: {NOT_TRIED} 
 def evidence_lines(evidence: Evidence, *, whole: bool) -> list[str]:
     """Everything but the verdict itself; `whole` with the map of the input space."""
     lines = [_run(evidence)]
-    lines += [_closest(one) for one in evidence.closeness[:1]]
+    lines += [line(one.describe(), 300)] if (one := evidence.closest) else []
     lines += [repeats_line(evidence.repeats)] if evidence.repeats else []
     lines += [swept_line(one) for one in evidence.swept]
     lines += [f"refuted: {line(evidence.refuted.words, 400)}"] if evidence.refuted and evidence.refuted.words else []
@@ -37,13 +37,6 @@ def _run(evidence: Evidence) -> str:
     return f"{evidence.level.value}: {', '.join(parts)} in {duration(evidence.seconds)}" + (
         f" ({line(versions, 300)})" if versions else ""
     )
-
-
-def _closest(one: Closeness) -> str:
-    """The output that came nearest to what it was allowed."""
-    allowed = f"{100 * one.share:.3g} % of what is allowed there" if one.rule != "exact" else "held to exact equality"
-    place = line(one.where.describe(), 200)
-    return f"closest to its limit: {one.output} ({one.dtype}), {one.ulp:.3g} ulp, {allowed} ({one.rule}), at {place}"
 
 
 def repeats_line(repeats: Repeats) -> str:

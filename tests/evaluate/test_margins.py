@@ -58,8 +58,8 @@ def test_the_nearest_of_all_answers_is_kept_with_its_place(tmp_path: Path) -> No
     assert seen.closest.share is not None
     assert 0 < seen.closest.share < 1
     words = seen.closest.describe()
-    assert words.startswith("output 0 at M=4, N=8, x=float32, normal values: 1 ulp, ")
-    assert words.endswith(" % of what an honest kernel may be off there")
+    assert words.startswith("closest to its limit: output 0 (float32), 1 ulp, ")
+    assert words.endswith(" % of what an honest kernel may be off, at M=4, N=8, x=float32, normal values")
 
 
 def test_a_failure_says_how_far_beyond(tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ from kernelsmith.evaluate.sessions.owntime import OwnTime
 from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
 from kernelsmith.evaluate.truth.compare import Finding, compare, held_otherwise, untouched
 from kernelsmith.evaluate.truth.inputs import CallInputs, Case, changeable, materialise
-from kernelsmith.evaluate.truth.margins import Margins
 from kernelsmith.evaluate.truth.truths import Known, Truths
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Outcome, Stage
@@ -109,7 +108,6 @@ class Checker:
         self._orders = itertools.cycle(ORDERS)
         self._random = random.Random(seed)
         self._unwatched = Unwatched(candidate, self._wrong, self.remaining)
-        self.margins = Margins()
         self._agreeing = itertools.chain([AGREEING_FIRST] * FIRST_CASES, itertools.repeat(AGREEING))
 
     def known(self, case: Case, content: int) -> Known:
@@ -249,7 +247,9 @@ class Checker:
 
     def judged(self, known: Known, returned: list[torch.Tensor], after: list[torch.Tensor]) -> Finding | None:
         """What is wrong with an answer: values first, then inputs and neighbouring bytes."""
-        finding = compare(known.truth, returned, self._operator, known.inputs, after=after, margins=self.margins)
+        finding = compare(
+            known.truth, returned, self._operator, known.inputs, after=after, margins=self.collector.margins
+        )
         return finding or untouched(self._operator, known.inputs, after)
 
     @contextmanager

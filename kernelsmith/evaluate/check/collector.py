@@ -7,12 +7,14 @@ candidate; whoever runs a part of the check adds to it, from any thread.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
-from kernelsmith.evidence import CaseTried, Closeness, Evidence, Refuted, Repeats, Swept
+from kernelsmith.evaluate.truth.margins import Margins
+from kernelsmith.evidence import CaseTried, Evidence, Refuted, Repeats, Swept
 from kernelsmith.outcome import Level, Outcome
 from kernelsmith.space import Where
+from kernelsmith.tolerances import Policy
 
 
 class Collector:
@@ -23,13 +25,16 @@ class Collector:
         level: Level = Level.QUICK,
         *,
         versions: Mapping[str, str] = MappingProxyType({}),
+        tolerance: Policy | None = None,
     ) -> None:
-        """`versions` of what the verdict depends on."""
+        """`versions` of what the verdict depends on; `tolerance` that answers are held to, if a team's."""
+        self.margins = Margins()
+        """How near the answers come to what is allowed."""
         self._level = level
+        self._tolerance = tolerance
         self._versions = dict(versions)
         self._lock = threading.Lock()
         self._tried: dict[str, CaseTried] = {}
-        self._closeness: dict[tuple[str, str, str], Closeness] = {}
         self._swept: list[Swept] = []
         self._repeats: Repeats | None = None
         self._refuted: Refuted | None = None
@@ -48,18 +53,6 @@ class Collector:
         """A plan ran with checked builds of its kernels."""
         with self._lock:
             self._examined += 1
-
-    def close(self, found: Iterable[Closeness]) -> None:
-        """How near one answer came; the farthest by output, dtype and rule is kept."""
-        with self._lock:
-            for one in found:
-                key = (one.output, one.dtype, one.rule)
-                before = self._closeness.get(key)
-                if before is None:
-                    self._closeness[key] = one
-                else:
-                    farther = one if one.share > before.share else before
-                    self._closeness[key] = farther.model_copy(update={"ulp": max(one.ulp, before.ulp)})
 
     def swept(self, swept: Swept) -> None:
         """A dim was walked."""
@@ -91,7 +84,8 @@ class Collector:
                 versions=self._versions,
                 seconds=seconds,
                 cases=tuple(self._tried.values()),
-                closeness=tuple(self._closeness.values()),
+                tolerance=self._tolerance,
+                closeness=self.margins.closeness(),
                 swept=tuple(self._swept),
                 repeats=self._repeats,
                 refuted=self._refuted,

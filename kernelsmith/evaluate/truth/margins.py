@@ -22,22 +22,22 @@ class Margins:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._largest: dict[str, Closeness] = {}
+        self._largest: dict[tuple[str, str, str], Closeness] = {}
 
     def closeness(self) -> tuple[Closeness, ...]:
-        """One per output, in the order in which they were first compared."""
+        """One per output, dtype and rule, in the order in which they were first compared."""
         with self._lock:
             return tuple(self._largest.values())
 
     def unmeasured(self, expected: Expected, rule: Rule) -> None:
         """This output is held to a rule that knows no distance."""
-        dtype = _name(expected.working.dtype)
+        key = output, dtype, _ = expected.name, _name(expected.working.dtype), rule.value
         with self._lock:
-            self._largest.setdefault(expected.name, Closeness(output=expected.name, dtype=dtype, rule=rule))
+            self._largest.setdefault(key, Closeness(output=output, dtype=dtype, rule=rule))
 
     def is_news(self, expected: Expected, share: float) -> bool:
         """Whether an answer came nearer to its limit than any before."""
-        before = self._largest.get(expected.name)
+        before = self._largest.get(_key(expected))
         return before is None or before.share is None or share > before.share
 
     def measured(self, expected: Expected, share: float, index: tuple[int, ...], case: Case) -> None:
@@ -47,10 +47,11 @@ class Margins:
                 return
             assert expected.bound is not None
             distance = share * float(expected.bound[index])
-            self._largest[expected.name] = Closeness(
-                output=expected.name,
-                dtype=_name(expected.working.dtype),
-                rule=expected.rule,
+            key = output, dtype, rule = _key(expected)
+            self._largest[key] = Closeness(
+                output=output,
+                dtype=dtype,
+                rule=rule,
                 share=share,
                 ulp=distance / spacing(abs(expected.truth[index].item()), expected.working.dtype),
                 where=case.where(),
@@ -69,6 +70,10 @@ def spacing(size: float, dtype: torch.dtype) -> float:
     info = torch.finfo(dtype)
     smallest = info.smallest_normal * info.eps
     return smallest if not 0 < size < math.inf else max(smallest, info.eps * 2.0 ** (math.frexp(size)[1] - 1))
+
+
+def _key(expected: Expected) -> tuple[str, str, str]:
+    return expected.name, _name(expected.working.dtype), expected.rule
 
 
 def _name(dtype: torch.dtype) -> str:
