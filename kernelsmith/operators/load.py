@@ -58,5 +58,8 @@ def _held(operator: LoadedOperator, ref: OperatorRef) -> LoadedOperator:
     except OperatorError as error:
         raise OperatorError(error.message, error.hint, file=ref.path) from None
     # verdicts under another policy are verdicts on another question
-    update = {"digest": digest(operator.info.digest, policy.model_dump_json()), "notes": (*operator.info.notes, policy.describe())}
+    update = {
+        "digest": digest(operator.info.digest, policy.model_dump_json()),
+        "notes": (*operator.info.notes, policy.describe()),
+    }
     return replace(operator, policy=policy, info=operator.info.model_copy(update=update))
