@@ -9,7 +9,7 @@ import os
 import resource
 import sys
 
-from kernelsmith.errors import KernelsmithError
+from kernelsmith.errors import KernelsmithError, StoppedError
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     except KernelsmithError as error:
         _tell(error.message, error.hint)
         _trace(error)
-        sys.exit(2)
+        sys.exit(130 if isinstance(error, StoppedError) else 2)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:

@@ -6,6 +6,7 @@
     ├── ProviderError           a language model could not be reached, paid or understood
     ├── StoreError              the store is corrupt, newer than this program, read-only or full
     ├── SandboxError            this machine cannot confine untrusted code
+    ├── StoppedError            a person interrupted it before there was anything to report (exit code 130)
     └── InfrastructureError     a worker, device or disk failed: retried, never charged to a candidate
 
 A candidate's failure is not an error: it is an `Outcome` (model.py). The command line turns a KernelsmithError into
@@ -68,6 +69,10 @@ class StoreError(KernelsmithError):
 
 class SandboxError(KernelsmithError):
     """Untrusted code cannot be confined here."""
+
+
+class StoppedError(KernelsmithError):
+    """A person interrupted this before there was anything to report."""
 
 
 class InfrastructureError(KernelsmithError):

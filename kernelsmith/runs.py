@@ -22,6 +22,9 @@ from kernelsmith.model import Confinement, Evaluation, OperatorInfo, OperatorRef
 from kernelsmith.outcome import Level
 from kernelsmith.proposal import Budget, Candidate, Prompt, Spent, StopReason, Trial, Usage
 
+MOST_WIDTH = 64
+"""Trials in flight."""
+
 
 class RunStatus(StrEnum):
     RUNNING = "running"
@@ -50,7 +53,7 @@ class RunSpec(Frozen):
     target: str
     models: tuple[str, ...]
     budget: Budget
-    width: int = 2
+    width: int = Field(default=2, ge=1, le=MOST_WIDTH)
     seed: int
     """Root of all seeds of inputs; in the store only."""
     start: str = ""

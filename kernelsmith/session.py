@@ -5,27 +5,37 @@ Called by the commands and by batch.py; the loop itself (tune.py) knows none of 
 
 from __future__ import annotations
 
+import math
 import secrets
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import Field
 
 from kernelsmith import files, keys, prompts, seals, targets
 from kernelsmith.base import Frozen
 from kernelsmith.briefing import History, brief
 from kernelsmith.config import Settings, installed_versions
-from kernelsmith.errors import OperatorError, UsageError
+from kernelsmith.errors import OperatorError, StoppedError, UsageError
 from kernelsmith.execute import Executor
 from kernelsmith.model import OperatorInfo, OperatorRef
 from kernelsmith.proposal import Brief, Budget, Prompt
 from kernelsmith.propose import Proposer, specs
 from kernelsmith.records import TuneRecord, TuneResult
-from kernelsmith.runs import Run, RunSpec, RunStatus
+from kernelsmith.runs import MOST_WIDTH, Run, RunSpec, RunStatus
 from kernelsmith.store import Store
 from kernelsmith.tune import OFFLINE, Tools, tune
+
+LOAD_SECONDS = 60.0
+"""Until an operator file must be loaded, however short a run is to be: importing torch takes long on a busy machine."""
+LOOK_SECONDS = 0.1
+"""Between two looks at whether loading it is still wanted."""
 
 
 class Order(Frozen):
@@ -45,7 +55,7 @@ class Changes(Frozen):
     """Those given replace the old ones."""
     models: tuple[str, ...] = ()
     """Instead of the old ones, unless empty."""
-    width: int | None = None
+    width: int | None = Field(default=None, ge=1, le=MOST_WIDTH)
 
 
 @dataclass(frozen=True)
@@ -85,7 +95,7 @@ def start(order: Order, listener: Listener) -> TuneResult:
         Store.open(settings.runs) as store,
         executor_for(settings.device, settings, order.operator) as (target, executor),
     ):
-        spec = _spec(order, target.name, executor.describe(order.operator), seed)
+        spec = _spec(order, target.name, _loaded(order.operator, executor, listener, settings.budget()), seed)
         run = store.create(spec)
         return tune(run, _tools(settings, store, executor, proposers, target, listener))
 
@@ -96,9 +106,10 @@ def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener
         run = store.find(prefix)
         store.lock(run)
         given = {name: value for name, value in changes.limits if value is not None}
-        spec = _trusted(run, store, changes).model_copy(
+        trusted = _trusted(run, store, settings, changes)
+        spec = trusted.model_copy(
             update={
-                "budget": run.spec.budget.model_copy(update=given),
+                "budget": trusted.budget.model_copy(update=given),
                 "models": changes.models or run.spec.models,
                 "width": changes.width or run.spec.width,
                 "unsafe_no_sandbox": run.spec.unsafe_no_sandbox or settings.unsafe_no_sandbox,
@@ -107,7 +118,7 @@ def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener
         proposers = _proposers(spec.models, spec.budget, spec.seed, settings)
         own = settings.model_copy(update={"width": spec.width})
         with executor_for(spec.target, own, spec.operator) as (target, executor):
-            if executor.describe(spec.operator).digest != spec.info.digest:
+            if _loaded(spec.operator, executor, listener, spec.budget).digest != spec.info.digest:
                 raise OperatorError(
                     f"has changed since run {run.id} began",
                     "its verdicts are about the old text: start a new run, or put the file back",
@@ -141,6 +152,24 @@ def read_text(path: Path, what: str) -> str:
     return text
 
 
+def _loaded(operator: OperatorRef, executor: Executor, listener: Listener, budget: Budget) -> OperatorInfo:
+    """What the operator's file is. Loading it ends with the run's time or when the run is interrupted, since the file
+    may loop or wait: raises StoppedError then, and OperatorError. The executor is closed by that."""
+    seconds = max(LOAD_SECONDS, math.inf if budget.max_seconds is None else budget.max_seconds)
+    end = time.monotonic() + seconds
+    with ThreadPoolExecutor(1, thread_name_prefix="loading") as pool:
+        loading = pool.submit(executor.describe, operator)
+        while not wait([loading], LOOK_SECONDS).done:
+            if listener.interrupted.is_set():
+                executor.close()  # which ends the waiting
+                raise StoppedError("interrupted while the operator file was loading: no trial was made")
+            if time.monotonic() > end:
+                executor.close()
+                message = f"had not been loaded after {seconds:g} s"
+                raise OperatorError(message, "does it wait for something, or loop?", file=operator.path)
+        return loading.result()
+
+
 def _spec(order: Order, target: str, info: OperatorInfo, seed: int) -> RunSpec:
     spec = RunSpec(
         operator=order.operator,
@@ -158,9 +187,10 @@ def _spec(order: Order, target: str, info: OperatorInfo, seed: int) -> RunSpec:
     return spec.model_copy(update={"seal": seals.seal(spec)})
 
 
-def _trusted(run: Run, store: Store, changes: Changes) -> RunSpec:
+def _trusted(run: Run, store: Store, settings: Settings, changes: Changes) -> RunSpec:
     """What a resumed run may do at the word of its own store: all of it if this user made it here; else its operator is
-    the text that the store holds, for a judge in quarantine, and no model is asked that the user has not named."""
+    the text that the store holds, for a judge in quarantine, no model is asked that the user has not named, and it may
+    spend what a new run of the user's might."""
     spec = run.spec
     if seals.ours(spec):
         return spec
@@ -171,7 +201,8 @@ def _trusted(run: Run, store: Store, changes: Changes) -> RunSpec:
             "say which model to ask: --model SPEC",
         )
     place = store.keep_operator(run)
-    return spec.model_copy(update={"operator": OperatorRef(path=str(place), text=spec.info.source)})
+    operator = OperatorRef(path=str(place), text=spec.info.source)
+    return spec.model_copy(update={"operator": operator, "budget": settings.budget()})
 
 
 def _proposers(models: tuple[str, ...], limits: Budget, seed: int, settings: Settings) -> tuple[Proposer, ...]:

@@ -113,8 +113,12 @@ def main() -> None:
 
 def run(channel: Channel, rooms: Rooms, width: int) -> NoReturn:
     """Serve until the controller hangs up, then end the process."""
+    status = 1
     try:
         Judge(channel, rooms, width).serve()
+        status = 0
+    except BaseException:  # noqa: BLE001 - the edge of the process: these are its last words
+        traceback.print_exc()
     finally:
         # What a room started dies with us, whatever keeps it from being closed.
         last = threading.Timer(CLOSE_SECONDS, os._exit, (1,))
@@ -122,7 +126,7 @@ def run(channel: Channel, rooms: Rooms, width: int) -> NoReturn:
         last.start()
         rooms.close()
         sys.stdout.flush()
-        os._exit(0)  # threads may still wait for candidates that are dead by now
+        os._exit(status)  # threads may still wait for candidates that are dead by now
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ never a verdict.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from pathlib import Path
+from typing import TypeVar
 
 from kernelsmith.errors import InfrastructureError, OperatorError, UsageError
 from kernelsmith.execute import Tell, quiet
@@ -34,6 +36,7 @@ from kernelsmith.sandbox.limits import Layer
 from kernelsmith.sandbox.wire.protocol import MAX_FRAME, ProtocolError
 from kernelsmith.text import line
 
+_R = TypeVar("_R", bound=JudgeReply)
 WHY_CHARS = 300
 STOP_SECONDS = 10.0
 LOAD_SECONDS = 600.0
@@ -59,28 +62,23 @@ class LocalExecutor:
     ) -> None:
         self._order = Order(target, width, unsafe_no_sandbox, targets, foreign, without)
         self._lock = threading.Lock()
+        self._starting = threading.Lock()
         self._judge: _Judge | None = None
         self._closed = False
 
     def describe(self, operator: OperatorRef) -> OperatorInfo:
         try:
-            reply = self._ask(lambda n: Describe(id=n, operator=operator), seconds=LOAD_SECONDS)
+            return self._ask(lambda n: Describe(id=n, operator=operator), Described, seconds=LOAD_SECONDS).info
         except TimeoutError as error:
             self._abandon()
             message = f"had not been loaded after {LOAD_SECONDS:g} s"
             raise OperatorError(message, "does it wait for something, or loop?", file=operator.path) from error
-        assert isinstance(reply, Described)
-        return reply.info
 
     def seeds(self, operator: OperatorRef) -> tuple[Seed, ...]:
-        reply = self._ask(lambda n: FindSeeds(id=n, operator=operator))
-        assert isinstance(reply, SeedsFound)
-        return reply.seeds
+        return self._ask(lambda n: FindSeeds(id=n, operator=operator), SeedsFound).seeds
 
     def evaluate(self, job: Job, tell: Tell = quiet) -> Evaluation:
-        reply = self._ask(lambda n: Evaluate(id=n, job=job), tell)
-        assert isinstance(reply, Evaluated)
-        return reply.evaluation
+        return self._ask(lambda n: Evaluate(id=n, job=job), Evaluated, tell).evaluation
 
     def close(self) -> None:
         with self._lock:
@@ -103,19 +101,31 @@ class LocalExecutor:
             judge.stop()
 
     def _ask(
-        self, make: Callable[[int], JudgeRequest], tell: Tell = quiet, *, seconds: float | None = None
-    ) -> JudgeReply:
+        self, make: Callable[[int], JudgeRequest], kind: type[_R], tell: Tell = quiet, *, seconds: float | None = None
+    ) -> _R:
         """Raises TimeoutError where `seconds` were given and are over."""
-        with self._lock:
-            if self._closed:
-                raise InfrastructureError("the executor is closed")
-            if self._judge is None or not self._judge.alive:
-                self._judge = _Judge(self._order)
-            future = self._judge.submit(make, tell)
-        reply = future.result(seconds)
+        reply = self._running().submit(make, tell).result(seconds)
         if isinstance(reply, Broken):
             raise reply.raised()
+        if not isinstance(reply, kind):  # a judge of a foreign operator may say anything
+            raise InfrastructureError(f"the judge answered a question of another kind ({reply.kind})")
         return reply
+
+    def _running(self) -> _Judge:
+        """The judge, started if there is none; `close` does not wait for that."""
+        with self._starting:
+            with self._lock:
+                if self._judge is not None and self._judge.alive:
+                    return self._judge
+                closed = self._closed
+            judge = None if closed else _Judge(self._order)
+            with self._lock:
+                if judge is not None and not self._closed:
+                    self._judge = judge
+                    return judge
+        if judge is not None:
+            judge.stop()
+        raise InfrastructureError("the executor is closed")
 
 
 class _Judge:
@@ -129,7 +139,7 @@ class _Judge:
         self._count = 0
         self.alive = True
         self._last_words = ""
-        """What the judge printed last; known once it has ended."""
+        """How the judge ended and what it printed last; known once it has."""
         self._reader = threading.Thread(target=self._read, name="judge-reader", daemon=True)
         self._reader.start()
 
@@ -166,31 +176,51 @@ class _Judge:
         self._reader.join(STOP_SECONDS)
 
     def _read(self) -> None:
-        while True:
-            try:
-                reply = REPLIES.validate_json(self._channel.receive().payload)
-            except (ProtocolError, ValueError):
-                break
+        try:
+            while True:
+                self._hand_on(REPLIES.validate_json(self._channel.receive().payload))
+        except (ProtocolError, ValueError):
+            pass  # the end: of the judge, or of all belief in it
+        finally:
+            self._channel.shutdown()  # one that said something unreadable still lives
+            ended = self._ended()
             with self._lock:
-                waiting = (
-                    self._waiting.get(reply.id) if isinstance(reply, Waiting) else self._waiting.pop(reply.id, None)
-                )
-            if waiting is None:
-                continue
-            future, tell = waiting
-            if isinstance(reply, Waiting):
-                tell(line(reply.why, WHY_CHARS))  # a judge of a foreign operator may say anything
-            else:
-                future.set_result(reply)
+                self.alive = False
+                self._last_words = f"{ended}; its last words: {self._tail()}"
+                self._log.close()
+                self._fail_all()
+            self._channel.close()
+            self._started.clear()
+
+    def _hand_on(self, reply: JudgeReply) -> None:
+        """To who waits for it."""
         with self._lock:
-            self.alive = False
-            self._last_words = self._tail()
-            self._log.close()
-            self._fail_all()
-        self._channel.shutdown()  # a judge that said something unreadable still lives
-        self._process.wait()
-        self._channel.close()
-        self._started.clear()
+            waiting = self._waiting.get(reply.id)
+            if not isinstance(reply, Waiting):
+                self._waiting.pop(reply.id, None)
+        if waiting is None:
+            return
+        future, tell = waiting
+        if not isinstance(reply, Waiting):
+            future.set_result(reply)
+            return
+        try:
+            tell(line(reply.why, WHY_CHARS))  # a judge of a foreign operator may say anything
+        except Exception as error:  # noqa: BLE001 - a listener's own failure, say that its reader has gone, is its own
+            with self._lock:
+                self._waiting.pop(reply.id, None)
+            future.set_exception(error)
+
+    def _ended(self) -> str:
+        """How, once it has; it is killed if it does not."""
+        try:
+            status = self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        if status == -signal.SIGKILL:
+            return "killed by SIGKILL, as the kernel does where memory is used up"
+        return f"with status {status}" if status >= 0 else f"by signal {-status}"
 
     def _fail_all(self) -> None:
         """Every job in flight is an infrastructure failure; the caller holds the lock."""
@@ -198,7 +228,7 @@ class _Judge:
         for future, _ in waiting.values():
             future.set_exception(
                 InfrastructureError(
-                    f"the judge process {self._process.pid} ended unexpectedly; its last words: {self._last_words}",
+                    f"the judge process {self._process.pid} ended unexpectedly, {self._last_words}",
                     "run again; if it persists, `kernelsmith doctor` checks the machine",
                 )
             )

@@ -6,7 +6,7 @@ quarantine is confined before it is told of any operator. Called by local.py.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import socket
 import subprocess
@@ -21,6 +21,7 @@ from typing import IO
 from kernelsmith import keys
 from kernelsmith import targets as files
 from kernelsmith.errors import SandboxError
+from kernelsmith.execute.wire import Assigned, Settled
 from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.children.process import BOOT, PASSED_ON
 from kernelsmith.sandbox.confine.quarantine import Plan
@@ -64,15 +65,17 @@ class Started:
 
 
 def start(order: Order) -> Started:
-    """Raises SandboxError where the operator cannot be confined."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    log = tempfile.TemporaryFile(prefix="kernelsmith-judge-")  # noqa: SIM115 - lives as long as the judge
-    try:
+    """Raises UsageError for an unknown target, SandboxError where the operator cannot be confined."""
+    files.load(order.target, order.targets)
+    with contextlib.ExitStack() as unless_started:
+        ours, theirs = map(unless_started.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM))
+        log = unless_started.enter_context(tempfile.TemporaryFile(prefix="kernelsmith-judge-"))
         if order.foreign:
-            return _quarantined(order, Channel(ours, max_fds=0), theirs.fileno(), log)
-        return Started(_execute(_own(order, theirs.fileno()), theirs.fileno(), log, _environment()), Channel(ours), log)
-    finally:
-        theirs.close()
+            started = _quarantined(order, Channel(ours, max_fds=0), theirs, log)
+        else:
+            started = Started(_execute(_own(order, theirs.fileno()), theirs, log, _environment()), Channel(ours), log)
+        unless_started.pop_all()
+    return started
 
 
 def _own(order: Order, fd: int) -> list[str]:
@@ -82,44 +85,49 @@ def _own(order: Order, fd: int) -> list[str]:
     return command + (["--unsafe-no-sandbox"] if order.unsafe else [])
 
 
-def _quarantined(order: Order, channel: Channel, fd: int, log: IO[bytes]) -> Started:
-    base = tempfile.mkdtemp(prefix="kernelsmith-judge-")
-    folder = files.available(order.targets)[order.target].parent.absolute()
-    plan = Plan(base, (str(folder),), tuple(order.without), order.unsafe)
-    command = ["-I", "-B", "-c", BOOT, str(fd), str(Path(__file__).parents[1]), "kernelsmith.evaluate.quarantined"]
-    started = Started(_execute(command, fd, log, _bare()), channel, log, base)
-    try:
-        channel.send(plan.encode())
-        channel.send(json.dumps({"target": order.target, "targets": str(folder), "width": order.width}).encode())
-        said = json.loads(channel.receive(time.monotonic() + START_SECONDS).payload)
-    except (ProtocolError, TimeoutError) as error:
-        _abandon(started)
-        raise SandboxError(f"the confined judge did not start: {error}", "run again; is memory short?") from error
-    if "error" in said:
-        _abandon(started)
-        raise SandboxError(said["error"], said["hint"])
-    if said["mounted"]:
+def _quarantined(order: Order, channel: Channel, theirs: socket.socket, log: IO[bytes]) -> Started:
+    folder = str(files.available(order.targets)[order.target].parent.absolute())
+    with contextlib.ExitStack() as unless_started:
+        base = tempfile.mkdtemp(prefix="kernelsmith-judge-")
+        unless_started.callback(usage.remove_tree, base)
+        package = str(Path(__file__).parents[1])
+        command = ["-I", "-B", "-c", BOOT, str(theirs.fileno()), package, "kernelsmith.evaluate.quarantined"]
+        process = _execute(command, theirs, log, _bare())
+        unless_started.callback(_end, process)
+        try:
+            channel.send(Plan(base, (folder,), tuple(order.without), order.unsafe).encode())
+            channel.send(Assigned(target=order.target, targets=folder, width=order.width).model_dump_json().encode())
+            settled = Settled.model_validate_json(channel.receive(time.monotonic() + START_SECONDS).payload)
+        except (ProtocolError, TimeoutError, ValueError) as error:
+            raise SandboxError(f"the confined judge did not start: {error}", "run again; is memory short?") from error
+        if settled.error:
+            raise SandboxError(settled.error, settled.hint)
+        unless_started.pop_all()
+    started = Started(process, channel, log, base)
+    if settled.mounted:
         started.clear()  # it was only a place to mount on: nothing is left if we are killed
     return started
 
 
-def _abandon(started: Started) -> None:
-    started.channel.close()
-    started.process.kill()
-    started.process.wait()
-    started.clear()
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
-def _execute(arguments: list[str], fd: int, log: IO[bytes], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-P", *arguments],
-        pass_fds=[fd],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env=environment,
-        start_new_session=True,
-    )
+def _execute(
+    arguments: list[str], theirs: socket.socket, log: IO[bytes], environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    """Its end of the channel is closed here, so that its death is seen."""
+    with theirs:
+        return subprocess.Popen(
+            [sys.executable, "-P", *arguments],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
+        )
 
 
 def _bare() -> dict[str, str]:

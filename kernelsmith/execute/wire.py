@@ -87,6 +87,26 @@ class Broken(Frozen):
 
 JudgeReply = Annotated[Described | SeedsFound | Evaluated | Waiting | Broken, Field(discriminator="kind")]
 
+
+class Assigned(Frozen):
+    """Tells a judge in quarantine, once it is confined, what it is to be."""
+
+    target: str
+    targets: str
+    """Folder of the target's file."""
+    width: int
+
+
+class Settled(Frozen):
+    """Its answer: how the confinement went."""
+
+    mounted: bool = False
+    """It has a file system of its own, so that the folder it was given is only a place to mount on."""
+    error: str = ""
+    """Why it cannot be confined; empty where it is."""
+    hint: str = ""
+
+
 REQUESTS: TypeAdapter[JudgeRequest] = TypeAdapter(JudgeRequest)
 REPLIES: TypeAdapter[JudgeReply] = TypeAdapter(JudgeReply)
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import re
 import signal
-from concurrent.futures import ThreadPoolExecutor
+import tempfile
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
+from types import SimpleNamespace
 
 import pytest
 
 from kernelsmith import keys, resources
 from kernelsmith.devices.marks import own_folder
-from kernelsmith.errors import InfrastructureError, OperatorError, UsageError
+from kernelsmith.errors import InfrastructureError, OperatorError, SandboxError, UsageError
 from kernelsmith.evaluate.room.admission import Tickets
+from kernelsmith.execute import local, start
 from kernelsmith.execute.local import LocalExecutor
-from kernelsmith.execute.wire import Describe
+from kernelsmith.execute.wire import Describe, SeedsFound, Waiting
 from kernelsmith.model import Job, OperatorRef
 from kernelsmith.outcome import Outcome
 from kernelsmith.sandbox.wire.protocol import MAX_FRAME
@@ -81,7 +85,7 @@ def test_a_job_in_flight_when_the_judge_dies_is_infrastructure(operator, tmp_pat
         assert judge is not None
         signal.signal(signal.SIGALRM, lambda *_: os.kill(judge._process.pid, signal.SIGKILL))
         signal.setitimer(signal.ITIMER_REAL, 1.0)
-        with pytest.raises(InfrastructureError, match="ended unexpectedly"):
+        with pytest.raises(InfrastructureError, match="ended unexpectedly, killed by SIGKILL, as the kernel does"):
             executor.describe(OperatorRef(path=str(slow)))
         judge._process.wait(10)
         judge._reader.join(10)
@@ -128,6 +132,50 @@ def test_the_judge_finds_a_target_of_the_users_own(operator, tmp_path):
     (tmp_path / "mine.toml").write_text(text)
     with LocalExecutor("mine", targets=tmp_path) as executor:
         assert executor.describe(operator).name == "twice"
+
+
+def test_a_listener_that_fails_fails_alone():
+    def gone(why: str) -> None:
+        raise BrokenPipeError(why)
+
+    judge = object.__new__(local._Judge)
+    judge._lock = threading.Lock()
+    first, second = Future(), Future()
+    judge._waiting = {1: (first, gone), 2: (second, gone)}
+    judge._hand_on(Waiting(id=1, why="waits for\x1b[2J memory"))
+    judge._hand_on(SeedsFound(id=2, seeds=()))
+    judge._hand_on(SeedsFound(id=1, seeds=()))  # for nobody
+    with pytest.raises(BrokenPipeError, match=r"waits for.*memory"):
+        first.result(0)
+    assert second.result(0).id == 2
+
+
+def test_an_answer_to_another_question_is_no_answer(operator, monkeypatch):
+    """A judge in quarantine runs somebody's operator file, which can write on the judge's channel."""
+    answer: Future[SeedsFound] = Future()
+    answer.set_result(SeedsFound(id=1, seeds=()))
+    executor = LocalExecutor("cpu", foreign=True)
+    monkeypatch.setattr(executor, "_running", lambda: SimpleNamespace(submit=lambda make, tell: answer))
+    with pytest.raises(InfrastructureError, match=r"another kind \(seeds_found\)"):
+        executor.describe(operator)
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_an_unknown_target_is_the_users_error_and_leaves_nothing(operator, foreign, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = len(os.listdir("/proc/self/fd"))
+    with LocalExecutor("nope", foreign=foreign) as executor, pytest.raises(UsageError, match="unknown target 'nope'"):
+        executor.describe(operator)
+    assert len(os.listdir("/proc/self/fd")) == before and os.listdir(tmp_path) == ["op.py"]
+
+
+def test_a_quarantine_that_cannot_be_entered_leaves_nothing(operator, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(start, "BOOT", "print('no judge')")
+    before = len(os.listdir("/proc/self/fd"))
+    with LocalExecutor("cpu", foreign=True) as executor, pytest.raises(SandboxError, match="did not start"):
+        executor.describe(operator)
+    assert len(os.listdir("/proc/self/fd")) == before and os.listdir(tmp_path) == ["op.py"]
 
 
 def test_a_closed_executor_says_so(operator):
