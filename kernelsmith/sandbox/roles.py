@@ -9,5 +9,7 @@ PROBE = "kernelsmith.sandbox.replay.probe"
 PRELOAD = ("torch", "triton", CANDIDATE, LAUNCHER, BUILDER, "kernelsmith.devices.cpu")
 """What a zygote imports, so that no child has to."""
 WARM = "kernelsmith.sandbox.warm.compile_something"
+BUILT = "KERNELSMITH_BUILT"
+"""Variable of a new zygote: files of the compiled runtime, read before it is confined, so that it compiles none."""
 MODULE_NAME = "candidate"
 """What the module of a candidate is called, and its file in the scratch folder."""

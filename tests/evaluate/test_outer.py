@@ -14,6 +14,7 @@ from kernelsmith.evaluate.clock import noise, outer
 from kernelsmith.evaluate.clock.baseline import ENVIRONMENT
 from kernelsmith.evaluate.clock.bench import Bench
 from kernelsmith.evaluate.clock.outer import OuterClock
+from kernelsmith.evaluate.room.room import runtime
 from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.evaluate.sessions.owntime import OwnTime
 from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
@@ -27,6 +28,7 @@ from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.wire.memory import ArenaPool
 from kernelsmith.sandbox.wire.messages import Load
+from kernelsmith.targets import resolve
 from tests.sandbox.zygotes import ROLES
 
 OPERATOR = '''
@@ -87,7 +89,7 @@ class Place:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     path: Path = tmp_path_factory.mktemp("operator") / "settle.py"
     path.write_text(OPERATOR)
-    environment = {**ENVIRONMENT, "KERNELSMITH_CPU_THREADS": "2"}
+    environment = {**ENVIRONMENT, "KERNELSMITH_CPU_THREADS": "2", **runtime(resolve("cpu"))}
     preload = (*roles.PRELOAD, "overwritten_launcher")
     with Zygote(preload=preload, warm=roles.WARM, path=[ROLES], environment=environment) as zygote:
         yield Place(zygote, load(OperatorRef(path=str(path)), model_seed=1), ArenaPool(), Truths(1))

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from kernelsmith.evaluate.room.room import runtime
 from kernelsmith.plan import ITEM_SIZES, LaunchPlan, View
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Limits
@@ -46,6 +47,7 @@ from kernelsmith.sandbox.wire.messages import (
     state_regions,
 )
 from kernelsmith.sandbox.wire.reading import candidate_reply, launcher_reply
+from kernelsmith.targets import resolve
 
 LIMITS = Limits(seconds=60, threads=2)
 HEADER = "import torch, triton, triton.language as tl\n"
@@ -62,7 +64,7 @@ def scaled(x, y, s):
 
 
 def roles_zygote() -> Zygote:
-    return Zygote(preload=PRELOAD, warm=WARM)
+    return Zygote(preload=PRELOAD, warm=WARM, environment=runtime(resolve("cpu")))
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:

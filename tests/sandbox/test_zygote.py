@@ -23,6 +23,7 @@ from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.children import zygote as zygotes
 from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Layer, Limits
+from kernelsmith.sandbox.roles import BUILT
 from kernelsmith.sandbox.wire.memory import Arena
 from tests.sandbox.zygotes import MODES, ROLES, SMALL, ask, everyones_python, light_zygote, python_for
 
@@ -297,6 +298,17 @@ def test_warm_runs_once_before_any_fork_and_no_fork_changes_what_it_left(mode: s
         for _ in range(2):
             with zygote.spawn("warm_counter", limits=SMALL) as child:
                 assert child.request(b"", seconds=10).payload == b"1 folder kept 0"
+
+
+@pytest.mark.parametrize("mode", ["full", "without namespaces"])
+def test_what_was_built_before_is_there_to_warm_up_with_and_its_place_is_not_told(mode: str, tmp_path: Path) -> None:
+    (tmp_path / "pool.so").write_text("compiled")
+    environment = {BUILT: str(tmp_path / "pool.so")}
+    with light_zygote(mode, warm="warm_counter.count", environment=environment) as zygote:
+        with zygote.spawn("warm_counter", limits=SMALL) as child:
+            assert child.request(b"", seconds=10).payload == b"1 folder kept, compiled 0"
+        with zygote.spawn("honest_role", limits=SMALL) as child:
+            assert BUILT not in ask(child, "facts")["environment"]
 
 
 def test_torch_and_triton_are_there_at_once_and_threads_work() -> None:

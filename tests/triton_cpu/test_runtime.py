@@ -222,10 +222,10 @@ def test_thread_count_from_the_environment_and_from_the_affinity(monkeypatch: py
 
 def test_the_pool_is_compiled_once_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KERNELSMITH_CACHE_DIR", str(tmp_path / "cache"))
-    first = pool._library_path()
+    first = pool.library_path()
     stamp = first.stat().st_mtime_ns
     assert first.parent == tmp_path / "cache"
-    assert pool._library_path() == first
+    assert pool.library_path() == first
     assert first.stat().st_mtime_ns == stamp
 
 
@@ -235,7 +235,7 @@ def test_a_cache_folder_that_others_can_write_to_is_not_used(monkeypatch: pytest
     shared.chmod(0o777)
     monkeypatch.setenv("KERNELSMITH_CACHE_DIR", str(shared))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert pool._library_path().parent == tmp_path / f"kernelsmith-{os.getuid()}"
+    assert pool.library_path().parent == tmp_path / f"kernelsmith-{os.getuid()}"
     assert list(shared.iterdir()) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import tempfile
 import threading
 from collections.abc import Collection
@@ -36,7 +37,7 @@ from kernelsmith.operators.load import LoadedOperator, load
 from kernelsmith.sandbox import machine
 from kernelsmith.sandbox.children.zygote import Child, ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Layer
-from kernelsmith.sandbox.roles import PRELOAD, PROBE, WARM
+from kernelsmith.sandbox.roles import BUILT, PRELOAD, PROBE, WARM
 from kernelsmith.sandbox.wire.memory import ArenaPool
 from kernelsmith.sandbox.wire.tensors import torch_threads
 from kernelsmith.targets import Target, resolve
@@ -53,6 +54,16 @@ MODEL_SEED = 42
 
 KEPT_SHARE = 1 / 8
 """Of the machine's memory, the most that truths may take, and arenas that nobody uses."""
+
+
+def runtime(target: Target) -> dict[str, str]:
+    """What tells a zygote where the compiled runtime of the CPU backend is: compiled once on a machine."""
+    if target.torch_device != "cpu":
+        return {}
+    from kernelsmith.triton_cpu.run import pool  # late: describing an operator needs none of it
+    from kernelsmith.triton_cpu.watch import monitor
+
+    return {BUILT: os.pathsep.join(str(path) for path in (pool.library_path(), monitor.library_path()))}
 
 
 class Room:
@@ -118,12 +129,12 @@ class Room:
         with self._lock:
             if self._zygote is None:
                 info = self.target.triton
-                threads = {"KERNELSMITH_CPU_THREADS": str(self.threads)}
+                own = {"KERNELSMITH_CPU_THREADS": str(self.threads), **runtime(self.target)}
                 self._zygote = Zygote(
                     preload=(*PRELOAD, self.target.module),
                     warm=WARM if info.backend == "cpu" or info.arch is not None else "",
                     readable=cards.readable(self.target, self.card),
-                    environment={**ENVIRONMENT, **threads, **cards.variables(self.target)},
+                    environment={**ENVIRONMENT, **own, **cards.variables(self.target)},
                     unsafe=self._unsafe,
                     without=self._without,
                 )

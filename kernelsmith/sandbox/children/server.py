@@ -22,6 +22,7 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.confine import confine, entry, linux, view
 from kernelsmith.sandbox.confine.confine import Setup, World
 from kernelsmith.sandbox.limits import Limits
+from kernelsmith.sandbox.roles import BUILT
 from kernelsmith.sandbox.wire.protocol import Channel, Frame, PeerGoneError
 
 _CHANNEL_FD = 3
@@ -41,11 +43,13 @@ def main(fd: int) -> None:
     _start_afresh()
     control = Channel(socket.socket(fileno=fd))
     setup = Setup.decode(control.receive().payload)
+    built = [Path(name) for name in os.environ.pop(BUILT, "").split(os.pathsep) if name]
     try:
+        runtime = {path.name: path.read_bytes() for path in built}
         world = entry.enter(setup)
         entry.check_reachable(setup.package, *setup.path)
         control.send(json.dumps({"mounted": world.layers.mount_namespace}).encode())
-        _warm_up(world)
+        _warm_up(world, runtime)
     except BaseException as error:
         control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
         raise
@@ -69,9 +73,14 @@ def _threads() -> int:
     return Path("/proc/self/task").stat().st_nlink - 2
 
 
-def _warm_up(world: World) -> None:
+def _warm_up(world: World, runtime: Mapping[str, bytes]) -> None:
     """Import and compile what every child would; one thread must be left, or a fork inherits locks nobody opens."""
     os.environ.update(HOME=world.warm, TMPDIR=world.warm, TRITON_CACHE_DIR=world.warm, XDG_CACHE_HOME=world.warm)
+    if runtime:
+        cache = Path(world.warm) / "kernelsmith"  # where triton_cpu/run/pool.py looks first
+        cache.mkdir(mode=0o700)
+        for name, binary in runtime.items():
+            (cache / name).write_bytes(binary)
     sys.path[:0] = world.setup.path
     for name in world.setup.preload:
         importlib.import_module(name)

@@ -100,7 +100,7 @@ def _launcher(name: str) -> Callable[[bytes], int]:
 @functools.cache
 def _library() -> ctypes.CDLL:
     """The compiled pool. Its names are global, since kernels that wait call `kernelsmith_stalled`."""
-    return ctypes.CDLL(str(_library_path()), mode=ctypes.RTLD_GLOBAL)
+    return ctypes.CDLL(str(library_path()), mode=ctypes.RTLD_GLOBAL)
 
 
 @functools.cache
@@ -153,7 +153,8 @@ def load_library(binary: bytes) -> ctypes.CDLL:
         raise InfrastructureError(f"a compiled kernel could not be loaded: {error}", build.TEMPORARY_HINT) from error
 
 
-def _library_path() -> Path:
+def library_path() -> Path:
+    """The compiled pool; built where that was not done before."""
     return built_library("pool", _SOURCE.read_text())
 
 

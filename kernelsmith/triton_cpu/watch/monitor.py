@@ -87,11 +87,16 @@ class _Report(ctypes.Structure):
     )
 
 
+def library_path() -> Path:
+    """The compiled monitor; built where that was not done before."""
+    source = "".join((_CPP / name).read_text() for name in ("types.h", "checked_abi.h", "monitor.cpp"))
+    return pool.built_library("monitor", source)
+
+
 @functools.cache
 def load() -> ctypes.CDLL:
     """The compiled monitor; loading it starts no thread."""
-    source = "".join((_CPP / name).read_text() for name in ("types.h", "checked_abi.h", "monitor.cpp"))
-    library = ctypes.CDLL(str(pool.built_library("monitor", source)))
+    library = ctypes.CDLL(str(library_path()))
     library.kernelsmith_monitor_start.argtypes = [ctypes.POINTER(_Context), *[ctypes.c_int32] * 3]
     library.kernelsmith_monitor_run.argtypes = [ctypes.c_char_p, ctypes.POINTER(_Context), ctypes.c_uint64]
     library.kernelsmith_monitor_end.argtypes = [ctypes.POINTER(_Context), ctypes.POINTER(_Report), ctypes.c_int32]
