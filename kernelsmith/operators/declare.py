@@ -35,6 +35,8 @@ class Layout(StrEnum):
     """First dim with stride 0, as `expand` makes it."""
     OFFSET = "offset"
     """Contiguous, but one element past an aligned address."""
+    FAR = "far rows"
+    """Rows 2**30 elements apart, over memory of which only the rows exist: offsets pass what 32 bits hold."""
 
 
 class Word(StrEnum):
@@ -137,7 +139,8 @@ def tensor(
     Args:
         shape: sizes, as Dims, integers or expressions of them; none for a 0-d tensor.
         dtypes: names (`"bfloat16"`) or torch dtypes it may have, or `"same as x"` to follow argument `x`.
-        layouts: any of `contiguous`, `rows sliced`, `stepped`, `transposed`, `expanded`, `offset`.
+        layouts: any of `contiguous`, `rows sliced`, `stepped`, `transposed`, `expanded`, `offset`,
+            `far rows`.
         values: any of `any`, `nan`, `inf`, `-inf`, `positive`, `sorted`, `distinct`, `offsets`; finite unless told.
         low, high: range of the values; integers stay below `high` (indices: `low=0, high=N`), floats may reach it.
         optional: `None` is allowed.

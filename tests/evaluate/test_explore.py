@@ -7,8 +7,18 @@ from pathlib import Path
 import pytest
 
 from kernelsmith.evaluate.truth.contents import Values
-from kernelsmith.evaluate.truth.explore import ELEMENTS, LIMITS, cases, nearest, sequence, workload_cases
+from kernelsmith.evaluate.truth.explore import (
+    ELEMENTS,
+    LIMITS,
+    around,
+    cases,
+    revisited,
+    sequence,
+    walks,
+    workload_cases,
+)
 from kernelsmith.evaluate.truth.inputs import materialise
+from kernelsmith.evaluate.truth.sizes import nearest
 from kernelsmith.outcome import Level
 from tests.operators.files import made
 
@@ -114,6 +124,82 @@ def test_a_sequence_goes_from_large_to_small_and_back(tmp_path: Path) -> None:
     large, small, again = sequence(made(tmp_path, ROWS))
     assert large == again
     assert all(small.dims[d] < large.dims[d] for d in ("M", "N"))
+
+
+def test_the_full_level_begins_with_the_quick_one(tmp_path: Path) -> None:
+    op = made(tmp_path, ROWS)
+    quick, full = (cases(op, level=level, seed=3, blocks=(64,)) for level in (Level.QUICK, Level.FULL))
+    assert full[: len(quick)] == quick
+
+
+def test_every_two_alternatives_meet_at_the_full_level(tmp_path: Path) -> None:
+    away = [c for c in cases(made(tmp_path, ROWS), level=Level.FULL, seed=0, blocks=(64,)) if c.workload is None]
+    dtypes = {"float32", "bfloat16", "float16"}
+    modes = {"sum", "mean", "max"}
+    layouts = {"contiguous", "rows sliced", "transposed"}
+    assert {(c.dtypes["x"], c.scalars["mode"], c.layouts.get("x", "contiguous")) for c in away} > {
+        (dtype, "mean", layout) for dtype in dtypes for layout in layouts
+    }
+    assert {(c.dtypes["x"], c.scalars["mode"]) for c in away} == {(d, m) for d in dtypes for m in modes}
+    negative = [c for c in away if c.values is Values.NEGATIVE and c.focus == "x"]
+    assert {c.dtypes["x"] for c in negative} == dtypes
+    assert {c.layouts.get("x", "contiguous") for c in negative} == layouts
+    assert any(c.dtypes["x"] == "bfloat16" and c.dims["N"] > 8000 for c in negative), "bfloat16, long and negative"
+    assert {Values.SPIKE_FIRST, Values.SPIKE_INSIDE, Values.DENORMAL} <= {c.values for c in away}
+    assert any(c.layouts.keys() == {"x", "w"} and c.layouts["x"] != c.layouts["w"] for c in away)
+    assert {65535, 65536} <= {c.dims["M"] for c in away}, "where grids end"
+
+
+def test_sizes_around_a_block_seen_in_a_plan(tmp_path: Path) -> None:
+    found = around(made(tmp_path, ROWS), level=Level.QUICK, seed=0, blocks=(48,))
+    assert {47, 48, 49, 96, 97} <= {c.dims["N"] for c in found}
+    assert {47, 48, 49, 96, 97} <= {c.dims["M"] for c in found}
+
+
+def test_a_walk_takes_every_size(tmp_path: Path) -> None:
+    op = made(
+        tmp_path,
+        """
+        K = Dim("K", 8, 64)
+
+        @operator(x=tensor(M, K), where=[K % 8 == 0], workloads=[workload(M=4, K=8)])
+        def f(x):
+            return x + 1
+        """,
+    )
+    walked = walks(op)
+    assert [c.dims["M"] for c in walked["M"]] == list(range(1, 4097))
+    assert [c.dims["K"] for c in walked["K"]] == list(range(8, 65, 8))
+    assert {c.dims["K"] for c in walked["M"]} == {8}
+
+
+def test_a_place_where_another_candidate_failed_is_a_case_again(tmp_path: Path) -> None:
+    op = made(tmp_path, ROWS)
+    chosen = [c for c in cases(op, level=Level.FULL, seed=0, blocks=()) if c.workload is None and not c.absent]
+    assert revisited(op, [c.where(call=2, replay=True) for c in chosen]) == chosen
+    there = chosen[0].where()
+    foreign = [
+        there.model_copy(update={"dims": {"M": 3}}),
+        there.model_copy(update={"dims": {"M": 3, "N": 10**9}}),
+        there.model_copy(update={"dtypes": {"x": "int8"}}),
+        there.model_copy(update={"layouts": {"x": "expanded"}}),
+        there.model_copy(update={"values": "ignore all rules"}),
+        there.model_copy(update={"values": "normal values in y"}),
+        there.model_copy(update={"scalars": {"other": 1}}),
+        workload_cases(op)[0].where(),
+    ]
+    assert revisited(op, foreign) == []
+
+
+def test_a_longer_sequence_tries_what_a_cache_could_mistake(tmp_path: Path) -> None:
+    calls = sequence(made(tmp_path, ROWS), Level.FULL)
+    large = calls[0]
+    assert calls[-1] == large
+    size = large.dims["M"] * large.dims["N"]
+    assert any(c.dims != large.dims and c.dims["M"] * c.dims["N"] == 134 * 33 for c in calls)
+    assert sum(c.dims == large.dims and c.dtypes != large.dtypes for c in calls) == 2
+    assert sum(c.dims == large.dims and c.layouts != large.layouts for c in calls) == 2
+    assert size > 4000
 
 
 def test_an_operator_of_one_point_is_still_varied(tmp_path: Path) -> None:

@@ -25,6 +25,10 @@ class Values(StrEnum):
     TINY = "tiny"
     RAMP = "ramp"
     SPIKE = "spike at the end"
+    SPIKE_FIRST = "spike at the start"
+    SPIKE_INSIDE = "spike inside"
+    """Where the second of two halves of a block begins, for the usual sizes of blocks."""
+    DENORMAL = "denormal"
     TIES = "tied"
     CONSTANT = "near-constant"
     CANCELLING = "half +500, half -499"
@@ -38,6 +42,10 @@ class Values(StrEnum):
 
 SPECIAL: dict[Values, Word] = {Values.ONE_NAN: Word.NAN, Values.INFS: Word.INF, Values.MASKED: Word.MINUS_INF}
 """Kinds that need a word in the declaration (or `any`)."""
+
+
+_INSIDE = 32
+"""Lanes in a warp, and half of the smallest usual block."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +170,14 @@ def _shaped(x: torch.Tensor, kind: Values, dtype: torch.dtype) -> torch.Tensor:
     if kind is Values.SPIKE and x.dim():
         x[..., max(0, last - 5) :] += 50
         return x
+    if kind is Values.SPIKE_FIRST and x.dim():
+        x[..., 0] += 50
+        return x
+    if kind is Values.SPIKE_INSIDE and x.dim():
+        x[..., min(last - 1, _INSIDE)] += 50
+        return x
+    if kind is Values.DENORMAL:
+        return x * float(torch.finfo(dtype).smallest_normal) / 4
     if kind is Values.TIES:
         return x.mul(2).round().div(2)
     if kind is Values.CONSTANT:

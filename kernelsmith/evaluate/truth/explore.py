@@ -2,43 +2,42 @@
 
 Tuned workloads, then sizes away from them (1, 2, primes, powers of two and block sizes and their neighbours, one long
 dim at a time), crossed with dtypes, layouts and kinds of contents so that every alternative occurs and few cases repeat
-a combination. Called by the judge; the list depends only on its arguments.
+a combination; from the full level on, every two alternatives meet. Called by the judge; the lists depend only on their
+arguments.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import math
-from collections.abc import Iterator, Mapping, Sequence
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from kernelsmith.base import Scalar
 from kernelsmith.errors import USER_ERRORS
-from kernelsmith.evaluate.truth.contents import TensorRequest, Values
+from kernelsmith.evaluate.truth.alternatives import Alternatives
+from kernelsmith.evaluate.truth.contents import Values
+from kernelsmith.evaluate.truth.covering import Alternative, covering
 from kernelsmith.evaluate.truth.inputs import Case, materialise
-from kernelsmith.operators.declare import Layout, ScalarSpec, TensorSpec
-from kernelsmith.operators.expressions import Dim
-from kernelsmith.operators.loaded import LoadedOperator, number
+from kernelsmith.evaluate.truth.sizes import EDGES, FEW_EDGES, LONG, MIXED, edges_of, fitting
+from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Level
+from kernelsmith.space import Where
 
-LIMITS = {Level.QUICK: 40, Level.FULL: 200}
-"""Cases per level, workloads included."""
-ELEMENTS = {Level.QUICK: 1 << 17, Level.FULL: 1 << 21}
+FIRST = 40
+"""Cases of the quick level, workloads included; those of every other level begin with them."""
+LIMITS = {Level.QUICK: FIRST, Level.FULL: 400, Level.EXHAUSTIVE: 400}
+"""Cases per level, workloads included, without the sizes that are walked."""
+WALKED = 4096
+"""At the exhaustive level every dim takes every size up to this one."""
+ELEMENTS = {Level.QUICK: 1 << 17, Level.FULL: 1 << 21, Level.EXHAUSTIVE: 1 << 21}
 """Input elements a case may have that is not a workload."""
-MIXED = (37, 130, 5, 67, 1, 100, 17, 3, 257, 2, 33, 64, 7, 129, 31, 200)
-"""Sizes that are combined across dims; odd ones first."""
-EDGES: dict[Level, tuple[int, ...]] = {
-    Level.QUICK: (257, 1, 1025, 2),
-    Level.FULL: (257, 1, 1025, 2, 3, 7, 1000, *(2**k + d for k in range(4, 17) for d in (1, -1, 0))),
-}
-"""Sizes that one dim takes while the others stay small."""
-LONG = (8209, 4099, 2053, 1031, 521)
-"""A long dim, as long as the operator allows: accumulators show their width here."""
 LOOPED_CALLS = 500
 """A reference with more aten calls loops over a dim in Python: long dims would take it minutes."""
+PROFILES = 8
+"""Shapes among which every pair of other alternatives is spread."""
 ORDER = (
     Values.NEGATIVE,
     Values.SHIFTED,
@@ -53,29 +52,58 @@ ORDER = (
     Values.TINY,
     Values.RAMP,
 )
-TOGETHER = frozenset({Values.TIES, Values.ZEROS})
-"""Kinds that show when all arguments have them: equal elements of two operands, zeros that meet."""
 ON_LONG = (Values.CANCELLING, Values.CONSTANT, Values.SPIKE)
 """Kinds that show on long dims."""
+RARE = (Values.SPIKE_FIRST, Values.SPIKE_INSIDE, Values.DENORMAL)
+"""Kinds that few kernels fail on."""
 
 
 def cases(op: LoadedOperator, *, level: Level, seed: int, blocks: Sequence[int]) -> list[Case]:
     """Cases to check, most revealing first.
 
     Args:
-        level: quick gives at most 40 small cases, full at most 200.
+        level: quick gives at most FIRST small cases, the others those and more, also larger ones.
         seed: rotates which alternatives meet; not the seed of the contents.
         blocks: block sizes seen in the candidate; each is tried with its neighbours.
     """
     if op.problem is not None:
         return [*workload_cases(op), *(Case(values=kind) for kind in _sound_variants(op))]
-    search = _Search(op, level, seed, tuple(dict.fromkeys(b for b in blocks if b > 1)))
     found: dict[str, Case] = {}
-    for case in search.all():
-        found.setdefault(case.model_dump_json(), case)
-        if len(found) >= max(LIMITS[level], len(op.workloads)):
-            break
+    for part in (Level.QUICK,) if level is Level.QUICK else (Level.QUICK, level):
+        search = _Search(Alternatives(op), part, seed, _sizes(blocks))
+        for case in search.all():
+            found.setdefault(case.model_dump_json(), case)
+            if len(found) >= max(LIMITS[part], len(op.workloads)):
+                break
     return list(found.values())
+
+
+def around(op: LoadedOperator, *, level: Level, seed: int, blocks: Sequence[int]) -> list[Case]:
+    """Cases at the sizes around block sizes, one dim at a time."""
+    if op.problem is not None:
+        return []
+    return list(_Search(Alternatives(op), level, seed, ()).edges(edges_of(_sizes(blocks))))
+
+
+def walks(op: LoadedOperator) -> dict[str, list[Case]]:
+    """By dim, a case for every size it may have up to WALKED, where the other dims can stay small."""
+    if op.problem is not None:
+        return {}
+    search = _Search(Alternatives(op), Level.EXHAUSTIVE, 0, ())
+    walked = {}
+    for dim in op.dims:
+        sizes = range(dim.low, min(dim.high, WALKED) + 1)
+        shapes = (search.one_at(dim.name, size) for size in sizes)
+        walked[dim.name] = [c for c in map(search.alternatives.case, shapes) if c is not None]
+    return walked
+
+
+def revisited(op: LoadedOperator, places: Sequence[Where]) -> list[Case]:
+    """The cases at which earlier candidates of a run failed."""
+    if op.problem is not None:
+        return []
+    again = map(Alternatives(op).revisited, places)
+    return list({case.model_dump_json(): case for case in again if case is not None}.values())
 
 
 @functools.lru_cache(maxsize=16)
@@ -101,152 +129,157 @@ def _finite(op: LoadedOperator, kind: Values) -> bool:
 
 def workload_cases(op: LoadedOperator) -> list[Case]:
     """One case per tuned workload, in the operator's order."""
-    return list(_Search(op, Level.QUICK, 0, ()).workloads())
+    return Alternatives(op).workloads()
 
 
-def sequence(op: LoadedOperator) -> list[Case]:
-    """A large call, a small one, the large one again: what state between calls cannot survive.
+def sequence(op: LoadedOperator, level: Level = Level.QUICK) -> list[Case]:
+    """A large call, a small one, the large one again: what state between calls cannot survive. From the full level on
+    also calls that a cache may take for one before: equally many elements, the same shape in other dtypes or strides.
 
     A KernelBench problem has one shape, so one call.
     """
     if op.problem is not None:
         return workload_cases(op)
-    search = _Search(op, Level.QUICK, 0, ())
-    large = search.case(search.shape({d.name: 67 for d in op.dims}))
-    small = search.case(search.shape({d.name: 2 for d in op.dims}))
-    return [c for c in (large, small, large) if c is not None]
+    search = _Search(Alternatives(op), Level.QUICK, 0, ())
+    case = search.alternatives.case
+    large, small = (search.shape({d.name: size for d in op.dims}) for size in (67, 2))
+    calls = [case(large), case(small), case(large)]
+    if level is not Level.QUICK:
+        turned = dict(zip((d.name for d in op.dims), itertools.cycle((134, 33)), strict=False))
+        calls += [
+            case(search.shape(turned)),
+            case(search.shape(dict(zip(turned, reversed(turned.values()), strict=True)))),
+        ]
+        calls += [case(large, pick=pick) for pick in range(1, min(3, len(op.dtype_sets)))]
+        calls += [case(large, layout=layout) for layout in search.alternatives.layouts[1:3]]
+        calls += [case(large)]
+    return [c for c in calls if c is not None]
 
 
-def nearest(op: LoadedOperator, wanted: Mapping[str, int]) -> dict[str, int] | None:
-    """Legal dims near `wanted`, or None where a bounded search finds none.
-
-    Repairs one broken rule after the other by the smallest move of one dim (then of two) that leaves fewer broken.
-    """
-    dims = {d.name: min(max(wanted[d.name], d.low), d.high) for d in op.dims}
-    for _ in range(2 * len(op.dims) + len(op.relations) + 1):
-        broken = list(op.broken(dims))
-        if not broken:
-            return dims
-        involved = [d for d in op.dims if any(d.name in names for _, names in broken)]
-        better = _repaired(op, dims, involved, 1, len(broken)) or _repaired(op, dims, involved, 2, len(broken))
-        if better is None:
-            return None
-        dims = better
-    return None
-
-
-def _repaired(
-    op: LoadedOperator, dims: dict[str, int], involved: Sequence[Dim], moved: int, broken: int
-) -> dict[str, int] | None:
-    """`dims` with `moved` of the involved dims changed so that fewer than `broken` rules are."""
-    found: list[dict[str, int]] = []
-    for chosen in itertools.combinations(involved, moved):
-        options = [_nearby(dims[d.name], d.low, d.high, tuple(dims.values())) for d in chosen]
-        for sizes in itertools.product(*(o if moved == 1 else o[:24] for o in options)):
-            attempt = dims | {d.name: s for d, s in zip(chosen, sizes, strict=True)}
-            if len(list(itertools.islice(op.broken(attempt), broken))) < broken:
-                found.append(attempt)
-                break
-    return min(found, key=lambda f: sum(abs(math.log((f[n] + 1) / (dims[n] + 1))) for n in f), default=None)
-
-
-def _nearby(size: int, low: int, high: int, others: Sequence[int]) -> list[int]:
-    """Sizes to try instead of `size`, nearest first: neighbours, multiples and divisors of what the others have."""
-    found = {size + step for step in range(-64, 65)}
-    found |= {1 << k for k in range(17)}
-    for other in others:
-        found |= {other, 2 * other, 4 * other, 8 * other, other // 2, other // 4, other // 8}
-    for unit in (8, 16, 32, 64, 128, 256):
-        found |= {size // unit * unit, -(-size // unit) * unit}
-    legal = [s for s in found if low <= s <= high]
-    return sorted(legal, key=lambda s: (abs(s - size), s))
+def _sizes(blocks: Sequence[int]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(b for b in blocks if b > 1))
 
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """The alternatives of one operator, and how they are combined."""
+    """How the alternatives of one operator are combined."""
 
-    op: LoadedOperator
+    alternatives: Alternatives
     level: Level
     seed: int
     blocks: tuple[int, ...]
 
+    @property
+    def op(self) -> LoadedOperator:
+        return self.alternatives.op
+
     def all(self) -> Iterator[Case]:
         """Every case, best first; may repeat itself and be longer than wanted."""
-        yield from self.workloads()
+        yield from self.alternatives.workloads()
         mixed, long = list(self.mixed()), list(self.long())
-        rounds = [self.kinds(mixed), self.on_long(long), self.alternatives(mixed), self.edges()]
+        table = edges_of(self.blocks)
+        edges = self.edges(
+            dict.fromkeys([*table[:4], *(FEW_EDGES if self.level is Level.QUICK else EDGES), *table[4:]])
+        )
+        singles = [self.kinds(mixed), self.on_long(long), self.singles(mixed), edges]
         if self.level is Level.QUICK:
-            yield from _round_robin(rounds)
+            yield from _round_robin(singles)
         else:
-            yield from itertools.chain.from_iterable(rounds)
-            yield from self.kinds(mixed[3:] + mixed[:3], every=True)
+            yield from _round_robin([*singles, self.pairs(mixed, long)])
 
-    def workloads(self) -> Iterator[Case]:
-        for w in self.op.workloads:
-            absent = tuple(n for n, s in self.op.arguments.items() if isinstance(s, TensorSpec) and n in w.scalars)
-            scalars = {n: v for n, v in w.scalars.items() if n not in absent}
-            yield Case(dims=w.dims, dtypes=w.dtypes, scalars=scalars, absent=absent, workload=w)
-
-    def kinds(self, shapes: Sequence[dict[str, int]], *, every: bool = False) -> Iterator[Case]:
+    def kinds(self, shapes: Sequence[dict[str, int]]) -> Iterator[Case]:
         """Each kind of contents in each argument that can have it."""
-        layouts, i = self.layouts(), 0
+        layouts, i = self.alternatives.layouts, 0
         for kind in ORDER:
-            focuses = self.focuses(kind)
-            for focus in focuses if every or kind in ORDER[:4] else focuses[:1]:
-                for _ in range(3 if every else 1):
-                    shape = shapes[(i + self.seed) % len(shapes)]
-                    made = self.case(shape, kind, focus, pick=i, layout=layouts[i % len(layouts)])
-                    i += 1
-                    if made is not None:
-                        yield made
+            focuses = self.alternatives.focuses(kind)
+            for focus in focuses if kind in ORDER[:4] or self.level is not Level.QUICK else focuses[:1]:
+                shape = shapes[(i + self.seed) % len(shapes)]
+                made = self.alternatives.case(shape, kind, focus, pick=i, layout=layouts[i % len(layouts)])
+                i += 1
+                if made is not None:
+                    yield made
 
     def on_long(self, shapes: Sequence[dict[str, int]]) -> Iterator[Case]:
         """Accumulator and sampling faults: long dims, the narrowest dtypes first."""
         sets = sorted(range(len(self.op.dtype_sets)), key=lambda i: _narrow(self.op.dtype_sets[i]))
-        for pick, kind in itertools.product(sets if self.level is Level.FULL else sets[:1], ON_LONG):
+        for pick, kind in itertools.product(sets[:1] if self.level is Level.QUICK else sets, ON_LONG):
             for shape in shapes:
-                focus = next(iter(self.focuses(kind)), None)
-                made = self.case(shape, kind if focus else Values.NORMAL, focus, pick=pick)
+                focus = next(iter(self.alternatives.focuses(kind)), None)
+                made = self.alternatives.case(shape, kind if focus else Values.NORMAL, focus, pick=pick)
                 if made is not None:
                     yield made
 
-    def alternatives(self, shapes: Sequence[dict[str, int]]) -> Iterator[Case]:
+    def singles(self, shapes: Sequence[dict[str, int]]) -> Iterator[Case]:
         """Every layout, dtype set, missing optional argument and scalar choice at least once on normal values."""
-        shape = shapes[0]
-        optional = [n for n, s in self.op.arguments.items() if isinstance(s, TensorSpec) and s.optional]
-        made = [self.case(shape, layout=layout, pick=i) for i, layout in enumerate(self.layouts()[1:])]
-        made += [self.case(shapes[i % len(shapes)], pick=i) for i in range(len(self.op.dtype_sets))]
-        made += [self.case(shape, absent=(n,)) for n in optional]
-        made += [self.case(shape, absent=tuple(optional))] if len(optional) > 1 else []
-        turns = max((len(self.scalar_values(n, shape)) for n in self.op.arguments), default=0)
-        made += [self.case(shapes[i % len(shapes)], turn=i) for i in range(1, turns)]
+        if not shapes:
+            return
+        shape, case, optional = shapes[0], self.alternatives.case, self.alternatives.optional
+        made = [case(shape, layout=layout, pick=i) for i, layout in enumerate(self.alternatives.layouts[1:])]
+        made += [case(shapes[i % len(shapes)], pick=i) for i in range(len(self.op.dtype_sets))]
+        made += [case(shape, absent=(n,)) for n in optional]
+        made += [case(shape, absent=tuple(optional))] if len(optional) > 1 else []
+        made += [case(shapes[i % len(shapes)], turn=i) for i in range(1, self.alternatives.turns(shape))]
         yield from (m for m in made if m is not None)
 
-    def edges(self) -> Iterator[Case]:
-        """One dim at a time at the sizes where block loops and grids change."""
-        sizes = [b + d for b in self.blocks for d in (1, -1, 0)] + [2 * b + 1 for b in self.blocks]
-        table = sizes[:4] + list(EDGES[self.level]) + sizes[4:]
-        i = 0
-        kinds = (Values.NORMAL, Values.NEGATIVE, Values.SHIFTED)
-        for size in dict.fromkeys(table):
+    def edges(self, sizes: Iterable[int]) -> Iterator[Case]:
+        """One dim at a time at the sizes where block loops and grids change; empty dims where they are allowed."""
+        kinds, i = (Values.NORMAL, Values.NEGATIVE, Values.SHIFTED), 0
+        for size in sizes:
             for dim in self.op.dims:
-                small = {d.name: 5 + 2 * k for k, d in enumerate(self.op.dims)}
-                shape = self.shape(small | {dim.name: size})
-                if shape is None or not dim.low <= size <= dim.high or shape[dim.name] != size:
+                shape = self.one_at(dim.name, size)
+                if shape is None:
                     continue
                 kind = kinds[i % 3]
-                focus = next(iter(self.focuses(kind)), None)
-                made = self.case(shape, kind if focus else Values.NORMAL, focus, pick=i + i // len(kinds))
+                focus = next(iter(self.alternatives.focuses(kind)), None)
+                made = self.alternatives.case(shape, kind if focus else Values.NORMAL, focus, pick=i + i // len(kinds))
                 i += 1
                 if made is not None:
                     yield made
-        if all(d.low == 0 for d in self.op.dims) and self.op.dims:
-            yield from (m for m in [self.case(self.shape({d.name: 0 for d in self.op.dims}))] if m is not None)
-        for dim in self.op.dims:
-            if dim.low == 0:
-                empty = self.case(self.shape({d.name: 3 for d in self.op.dims} | {dim.name: 0}))
-                yield from () if empty is None else (empty,)
+        hollow = [d.name for d in self.op.dims if d.low == 0]
+        threes = {d.name: 3 for d in self.op.dims}
+        empties = [threes | {name: 0} for name in hollow]
+        empties += [dict.fromkeys(threes, 0)] if len(hollow) == len(threes) > 1 else []
+        made_empty = (self.alternatives.case(self.shape(wanted)) for wanted in empties)
+        yield from (m for m in made_empty if m is not None)
+
+    def pairs(self, mixed: Sequence[dict[str, int]], long: Sequence[dict[str, int]]) -> Iterator[Case]:
+        """Every two of: a shape, a dtype set, a layout, contents of an argument, scalars, and what is absent."""
+        alternatives, sets = self.alternatives, self.op.dtype_sets
+        shapes = self.profiles(mixed, long)
+        contents: list[tuple[Values, str | None]] = [(Values.NORMAL, None)]
+        contents += [
+            (kind, focus)
+            for kind in (*ORDER, *ON_LONG, *RARE)
+            for focus in alternatives.focuses(kind)[: None if kind in ORDER[:2] else 1]
+        ]
+        absents = [(), *((n,) for n in alternatives.optional)]
+        turns = alternatives.turns(shapes[0]) if shapes else 1
+
+        def allowed(one: Alternative, other: Alternative) -> bool:
+            at = dict((one, other))
+            kind, focus = contents[at[3]] if 3 in at else (Values.NORMAL, None)
+            if focus is None:
+                return True
+            fits = 1 not in at or alternatives.meets(focus, sets[at[1]], kind)
+            return fits and (5 not in at or focus not in absents[at[5]])
+
+        factors = [len(shapes), len(sets), len(alternatives.layouts), len(contents), turns, len(absents)]
+        for shape, dtypes, layout, content, turn, absent in covering(factors, allowed, random.Random(self.seed)):
+            kind, focus = contents[content]
+            made = alternatives.case(
+                shapes[shape], kind, focus, layout=alternatives.layouts[layout], absent=absents[absent], turn=turn
+            )
+            if made is not None:
+                yield made.model_copy(update={"dtypes": sets[dtypes]})
+
+    def profiles(self, mixed: Sequence[dict[str, int]], long: Sequence[dict[str, int]]) -> list[dict[str, int]]:
+        """A few shapes of unlike kinds: odd ones, a long dim, one past a block, ones, several blocks."""
+        block = self.blocks[0] if self.blocks else 256
+        sizes = [dict.fromkeys((d.name for d in self.op.dims), size) for size in (block + 1, 1, 2 * block - 1)]
+        past = [shape for shape in map(self.shape, sizes) if shape is not None]
+        rows = itertools.zip_longest(mixed[:4], long, past)
+        unique = {tuple(shape.items()): shape for row in rows for shape in row if shape is not None}
+        return list(unique.values())[:PROFILES]
 
     def mixed(self) -> Iterator[dict[str, int]]:
         for i in range(len(MIXED)):
@@ -265,98 +298,16 @@ class _Search:
                         yield shape
                         break
 
+    def one_at(self, name: str, size: int) -> dict[str, int] | None:
+        """Dims of which one has exactly this size, while the others are small; None where that is not legal."""
+        small = {d.name: 5 + 2 * k for k, d in enumerate(self.op.dims)}
+        dim = next(d for d in self.op.dims if d.name == name)
+        shape = self.shape(small | {name: size}) if dim.low <= size <= dim.high else None
+        return shape if shape is not None and shape[name] == size else None
+
     def shape(self, wanted: Mapping[str, int]) -> dict[str, int] | None:
         """Legal dims near `wanted`, with few enough elements."""
-        goal = dict(wanted)
-        for _ in range(24):
-            dims = nearest(self.op, goal)
-            if dims is None or self.elements(dims) <= ELEMENTS[self.level]:
-                return dims
-            largest = max(goal, key=lambda n: goal[n])
-            if goal[largest] <= 2:
-                return None
-            goal[largest] = max(2, goal[largest] // 2 + 1)
-        return None
-
-    def elements(self, dims: Mapping[str, int]) -> int:
-        total = 0
-        for name, spec in self.op.arguments.items():
-            if isinstance(spec, TensorSpec):
-                n = 1 if spec.count is None else spec.count.value(dims)
-                for size in self.op.shape(name, dims):
-                    n *= size
-                total += n
-        return total
-
-    def focuses(self, kind: Values) -> list[str]:
-        """Arguments that can have this kind under some dtype set."""
-        found = []
-        for name, spec in self.op.arguments.items():
-            if isinstance(spec, TensorSpec):
-                low = spec.low if isinstance(spec.low, int | float) else None if spec.low is None else 0
-                requests = (TensorRequest((), s[name], low, None, spec.words) for s in self.op.dtype_sets)
-                if any(r.allows(kind) for r in requests):
-                    found.append(name)
-        return found
-
-    def layouts(self) -> list[dict[str, str]]:
-        """All contiguous; then each other layout on one argument alone; then on all that allow it."""
-        specs = {n: s for n, s in self.op.arguments.items() if isinstance(s, TensorSpec)}
-        plain = {n: s.layouts[0].value for n, s in specs.items()}
-        singles = [plain | {n: layout.value} for n, s in specs.items() for layout in s.layouts[1:]]
-        together = [plain | {n: layout.value for n, s in specs.items() if layout in s.layouts} for layout in Layout]
-        unique = {tuple(one.items()): one for one in [plain, *singles, *together]}
-        return list(unique.values())
-
-    def scalar_values(self, name: str, dims: Mapping[str, int] | None) -> list[Scalar | None]:
-        """Values a scalar may have at these dims: the tuned one first, then the choices or the ends of its range."""
-        spec = self.op.arguments[name]
-        if not isinstance(spec, ScalarSpec) or dims is None:
-            return []
-        tuned = [w.scalars[name] for w in self.op.workloads if name in w.scalars]
-        values: list[Scalar | None] = [*tuned, *spec.choices]
-        low, high = number(spec.low, dims), number(spec.high, dims)
-        if low is not None and high is not None:
-            values = [v if v is None or isinstance(v, str) else min(max(v, low), high) for v in values]
-            values += [low, high, spec.kind((low + high) / 2)]
-        values += [None] if spec.optional else []
-        return list(dict.fromkeys(values))
-
-    def case(
-        self,
-        dims: Mapping[str, int] | None,
-        kind: Values = Values.NORMAL,
-        focus: str | None = None,
-        *,
-        pick: int = 0,
-        layout: dict[str, str] | None = None,
-        absent: tuple[str, ...] = (),
-        turn: int = 0,
-    ) -> Case | None:
-        """One case; `pick` rotates dtype sets (skipping those that cannot show the kind), `turn` the scalars."""
-        if dims is None:
-            return None
-        sets = self.op.dtype_sets
-        if focus is not None:
-            spec = self.op.arguments[focus]
-            assert isinstance(spec, TensorSpec)
-            low = number(spec.low, dims)
-            fitting = [s for s in sets if TensorRequest((), s[focus], low, None, spec.words).allows(kind)]
-            sets = tuple(fitting) or sets
-        scalars: dict[str, Scalar | None] = {}
-        for name in self.op.arguments:
-            if values := self.scalar_values(name, dims):
-                scalars[name] = values[turn % len(values)]
-        layouts = layout or self.layouts()[0]
-        return Case(
-            dims=dict(dims),
-            dtypes=sets[pick % len(sets)],
-            layouts={n: v for n, v in layouts.items() if v != Layout.CONTIGUOUS},
-            scalars=scalars,
-            values=kind,
-            focus=None if kind is Values.NORMAL or kind in TOGETHER or len(self.op.arguments) == 1 else focus,
-            absent=tuple(a for a in absent if a != focus),
-        )
+        return fitting(self.op, wanted, ELEMENTS[self.level])
 
 
 def _narrow(dtypes: Mapping[str, str]) -> int:
