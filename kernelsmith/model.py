@@ -295,6 +295,10 @@ class Evaluation(Frozen):
 # ---------------------------------------------------------------- jobs
 
 
+CHECK_SECONDS = {Level.QUICK: 30.0, Level.FULL: 120.0, Level.EXHAUSTIVE: 900.0}
+"""Wall seconds of a check for which none are given."""
+
+
 class Job(Frozen):
     """Everything an executor carries to a judge; plain data."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelsmith.commands import options
-from kernelsmith.commands.common import EXIT_NO, operator_ref, print_lines, print_record
+from kernelsmith.commands.common import EXIT_NO, duration, operator_ref, print_lines, print_record
 
 if TYPE_CHECKING:
     from kernelsmith.config import Settings
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
     from kernelsmith.outcome import Level
     from kernelsmith.records import KernelReport
 
-FULL_SECONDS = 600.0
-"""Wall limit of a full check."""
+CANDIDATE_SECONDS = 600.0
+"""Beyond the time of a full or longer check, how long a candidate may take: its part in work that is begun is ended."""
 
 
 class CheckLevel(StrEnum):
     QUICK = "quick"
     FULL = "full"
+    EXHAUSTIVE = "exhaustive"
 
 
 def check(
@@ -39,6 +41,7 @@ def check(
             help="Run a few cases, and one that fails, with builds that find stray accesses, races and the like.",
         ),
     ] = True,
+    max_time: options.CheckTime = None,
     device: options.Device = None,
     foreign: options.Foreign = False,
     overrides: options.Overrides = None,
@@ -58,9 +61,8 @@ def check(
     flags = {"device": device, "tolerance": tolerance, "targets": targets}
     settings = config.load(flags | {"unsafe_no_sandbox": unsafe_no_sandbox or None})
     ref = operator_ref(operator, overrides, max_bytes, settings, foreign=foreign)
-    (report,) = _judge(
-        (kernel,), ref, settings, level=Level(level), seed=seed, bench=False, checked=checked, quiet=quiet
-    )
+    asked = _Asked(Level(level), seed=seed, checked=checked, seconds=duration(max_time, "--max-time"))
+    (report,) = _judge((kernel,), ref, settings, asked, quiet=quiet)
     _show((report,), json=json, quiet=quiet)
     raise typer.Exit(0 if report.outcome == "passed" else EXIT_NO)
 
@@ -94,23 +96,27 @@ def bench(
     flags = {"device": device, "tolerance": tolerance, "targets": targets}
     settings = config.load(flags | {"unsafe_no_sandbox": unsafe_no_sandbox or None})
     ref = operator_ref(operator, overrides, max_bytes, settings, foreign=foreign)
-    reports = _judge(tuple(kernels), ref, settings, level=Level.QUICK, seed=seed, bench=True, quiet=quiet)
+    reports = _judge(tuple(kernels), ref, settings, _Asked(Level.QUICK, seed=seed, bench=True), quiet=quiet)
     _show(reports, json=json, quiet=quiet)
     raise typer.Exit(0 if all(_fast_enough(report, fail_under) for report in reports) else EXIT_NO)
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What is to be done with each kernel."""
+
+    level: Level
+    seed: int | None
+    bench: bool = False
+    checked: bool = True
+    seconds: float | None = None
+    """For the check; None: what the level allows."""
+
+
 def _judge(
-    kernels: tuple[Path, ...],
-    ref: OperatorRef,
-    settings: Settings,
-    *,
-    level: Level,
-    seed: int | None,
-    bench: bool,
-    checked: bool = True,
-    quiet: bool = False,
+    kernels: tuple[Path, ...], ref: OperatorRef, settings: Settings, asked: _Asked, *, quiet: bool
 ) -> tuple[KernelReport, ...]:
-    from kernelsmith.model import Job
+    from kernelsmith.model import CHECK_SECONDS, Job
     from kernelsmith.records import KernelReport
     from kernelsmith.session import executor_for, read_text
     from kernelsmith.summary import check_command
@@ -121,7 +127,7 @@ def _judge(
             sys.stderr.write(f"{why}\n")
 
     sources = {str(path): read_text(path, "kernel") for path in kernels}
-    seed = secrets.randbits(31) if seed is None else seed
+    seed = secrets.randbits(31) if asked.seed is None else asked.seed
     reports = []
     with executor_for(settings.device, settings, ref) as (target, executor):
         for path, source in sources.items():
@@ -129,17 +135,19 @@ def _judge(
                 operator=ref,
                 target=target.name,
                 source=source,
-                level=level,
+                level=asked.level,
                 seed=seed,
-                bench=bench,
-                checked=checked,
+                bench=asked.bench,
+                checked=asked.checked,
+                check_seconds=asked.seconds,
             )
-            if level == "full":
-                job = job.model_copy(update={"seconds": FULL_SECONDS})
+            if asked.level != "quick":
+                longest = max(CHECK_SECONDS[asked.level], asked.seconds or 0.0)
+                job = job.model_copy(update={"seconds": CANDIDATE_SECONDS + longest})
             report = KernelReport.of(clean(path), executor.evaluate(job, tell), seed)
             if report.outcome != "passed":
                 again = check_command(path, ref, target.name, settings.targets)
-                report = report.model_copy(update={"reproduce": f"{again} --level {level.value} --seed {seed}"})
+                report = report.model_copy(update={"reproduce": f"{again} --level {asked.level.value} --seed {seed}"})
             reports.append(report)
     return tuple(reports)
 

@@ -88,6 +88,16 @@ def _size(text: str) -> int:
     return int(float(match[1]) * _SIZES[match[2].upper()])
 
 
+def duration(text: str | None, flag: str) -> float | None:
+    """Seconds that a flag gives, None where it is not given; raises UsageError for what is no duration."""
+    from kernelsmith.config import seconds
+
+    try:
+        return None if text is None else seconds(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}", "for example 90s, 5m or 1h30m") from None
+
+
 @contextmanager
 def interruptible() -> Iterator[threading.Event]:
     """An event that the first Ctrl-C (or SIGTERM) sets; the second ends the process as it would have at first."""

@@ -52,6 +52,10 @@ MaxTrials = Annotated[int | None, typer.Option("--max-trials", min=1, help="Stop
 MaxTokens = Annotated[int | None, typer.Option("--max-tokens", min=1, help="Stop before so many tokens are used.")]
 MaxUsd = Annotated[str | None, typer.Option("--max-usd", metavar="DOLLARS", help="Never spend more than this.")]
 MaxTime = Annotated[str | None, typer.Option("--max-time", metavar="TIME", help="Stop after 90s, 5m, 1h30m.")]
+CheckTime = Annotated[
+    str | None,
+    typer.Option("--max-time", metavar="TIME", help="Begin no more cases after 90s, 5m, 1h30m; says what is left out."),
+]
 Goal = Annotated[float | None, typer.Option("--goal", help="Stop once a kernel is proven this many times faster.")]
 Runs = Annotated[Path | None, typer.Option("--runs", metavar="DIR", help="Folder of the store.")]
 Prompts = Annotated[Path | None, typer.Option("--prompts", metavar="DIR", help="Prompt files to use first.")]

@@ -6,7 +6,6 @@ errors pass through. Checks share the device with other jobs; the measurement ha
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import itertools
 import time
@@ -15,6 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate.check.agenda import Agenda, Budget, named_blocks
 from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.examine import Examiner, examined
@@ -31,7 +31,7 @@ from kernelsmith.evaluate.sessions.failure import CandidateFailure, KilledFailur
 from kernelsmith.evaluate.sessions.owntime import OwnTime
 from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
 from kernelsmith.evaluate.sessions.stuck import DoubtError
-from kernelsmith.evaluate.truth.explore import cases, sequence, workload_cases
+from kernelsmith.evaluate.truth.explore import sequence, workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import Evaluation, Job, StageSeconds, Timing
@@ -184,15 +184,17 @@ class _Evaluating:
 
     def check(self, tunables: Sequence[Tunable]) -> list[Region]:
         """Every case of the level; small cases first, so that a broken candidate costs little."""
-        blocks = _numbers(self.job.source)
-        chosen = cases(self.operator, level=self.job.level, seed=self.job.seed, blocks=blocks)
-        ordered = [c for c in chosen if c.workload is None] + [c for c in chosen if c.workload is not None]
-        self.chosen = ordered
-        self.checker.cases(ordered, examined(ordered, self.job.level))
-        for case, _ in itertools.groupby([*sequence(self.operator), *ordered[-1:]]):
+        budget = Budget(self.job)
+        blocks = named_blocks(self.job.source, tunables)
+        agenda = Agenda(self.operator, self.job, blocks, self.checker.blocks, budget)
+        self.checker.cases(agenda, examined(agenda.planned, self.job.level))
+        self.chosen = agenda.tried
+        calls = sequence(self.operator, self.job.level)
+        for case, _ in itertools.groupby([*calls, *agenda.workloads[-1:]]):
             self.checker.again(case)
-        for case in ordered[:2] + ordered[-1:]:
+        for case in [*self.chosen[:2], *agenda.workloads[-1:]]:
             self.checker.properties(case)
+        agenda.tell(self.checker.collector)
         return [
             Region(
                 dims={name: (size, size) for name, size in case.dims.items()},
@@ -201,7 +203,7 @@ class _Evaluating:
                 scalars=case.scalars,
                 status=RegionStatus.SAMPLED,
             )
-            for case in ordered
+            for case in self.chosen
         ]
 
     def bench(self, tunables: Sequence[Tunable]) -> tuple[tuple[Timing, ...], Dispatch]:
@@ -270,7 +272,7 @@ class _Evaluating:
 
     def notes(self) -> list[str]:
         """Facts beside the verdict."""
-        facts = [] if self.job.level is Level.FULL else ["checked at quick level: a sample of the input space"]
+        facts = [] if self.job.level is not Level.QUICK else ["checked at quick level: a sample of the input space"]
         unavailable = self.room.rivals(self.job.operator).unavailable if self.job.bench else {}
         facts += [self.operator.policy.describe()] if self.operator.policy is not None else ()
         facts += self.room.notes()
@@ -282,9 +284,3 @@ def _words(vector: Vector, tunables: Sequence[Tunable]) -> str:
     """Configurations as a person reads them."""
     by_name = {t.kernel: t for t in tunables}
     return ", ".join(f"{c.kernel} at {by_name[c.kernel].configs[c.config]}" for c in vector)
-
-
-def _numbers(source: str) -> list[int]:
-    """Powers of two from 16 on in the candidate's source: likely block sizes, to be tried with their neighbours."""
-    found = {n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant) and type(n.value) is int}
-    return sorted(n for n in found if 16 <= n <= 1 << 16 and n & (n - 1) == 0)

@@ -14,6 +14,7 @@ import itertools
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ import torch
 from kernelsmith.base import digest
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.examine import Examiner, key
-from kernelsmith.evaluate.check.plans import difference, programs
+from kernelsmith.evaluate.check.plans import blocks, difference, programs
 from kernelsmith.evaluate.check.properties import violated
 from kernelsmith.evaluate.check.unwatched import Answer, Unwatched, movable, same_launches
 from kernelsmith.evaluate.sessions import allowance, transport
@@ -104,6 +105,8 @@ class Checker:
         self._examiner = examiner
         self._examined: frozenset[str] = frozenset()
         self.compile_seconds = 0.0
+        self.blocks: Counter[int] = Counter()
+        """Of kernels, by the number of cases in whose plans they occur."""
         self._poisons = itertools.cycle(POISONS)
         self._orders = itertools.cycle(ORDERS)
         self._random = random.Random(seed)
@@ -294,6 +297,7 @@ class Checker:
             assert called.plan is not None
             plans.append(called.plan)
             if len(plans) >= agree and len({plan.canonical() for plan in plans[-agree:]}) == 1:
+                self.blocks.update(blocks(called.plan))
                 return self._with_state(case, called, time.monotonic() - begin)
         raise CandidateFailure(
             Outcome.NOT_IN_PLAN,

@@ -37,10 +37,10 @@ OUTCOMES = {
 }
 EXPLAINED = (Outcome.WRONG_VALUES, Outcome.OUT_OF_BOUNDS, Outcome.RACE)
 """Failures that a fault of a kernel may be behind."""
-SCHEDULES = {Level.QUICK: (Schedule.PARALLEL,), Level.FULL: tuple(Schedule)}
-SMALL_CASES = {Level.QUICK: 1, Level.FULL: 8}
+SCHEDULES = {Level.QUICK: (Schedule.PARALLEL,), Level.FULL: tuple(Schedule), Level.EXHAUSTIVE: tuple(Schedule)}
+SMALL_CASES = {Level.QUICK: 1, Level.FULL: 8, Level.EXHAUSTIVE: 16}
 """Cases away from the workloads that are examined; each may need kernels of its own, which take a compiler's time."""
-WORKLOADS = {Level.QUICK: 1, Level.FULL: 4}
+WORKLOADS = {Level.QUICK: 1, Level.FULL: 4, Level.EXHAUSTIVE: 8}
 MOST_BYTES = 64 << 20
 """Of inputs and outputs: a checked run of more, one program after the other, takes seconds."""
 SHOWN = 5
