@@ -16,9 +16,12 @@ from kernelsmith.model import Evaluation
 from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.proposal import Candidate, Prompt, Reply, Spent, StopReason, Usage
 from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verdict, spent
+from kernelsmith.space import Where
 from kernelsmith.store import Store
 
 NOTHING = Usage()
+MOST_REVEALING = 8
+"""Places at which earlier trials failed that a judge is told; each costs it a case."""
 CUT = "the reply was cut off before its end: answer shorter"
 
 
@@ -101,6 +104,14 @@ class Ledger:
 
     def outcomes(self) -> Counter[Outcome]:
         return Counter(t.evaluation.outcome for t in self.trials.values() if t.evaluation)
+
+    @property
+    def revealing(self) -> tuple[Where, ...]:
+        """Where trials failed, the latest first and each place once: the next ones may fail there too."""
+        failed = sorted((t for t in self.trials.values() if t.evaluation), key=lambda t: -t.number)
+        places = [t.evaluation.where for t in failed if t.evaluation and t.evaluation.where and t.evaluation.where.dims]
+        plain = (place.model_copy(update={"call": 0, "replay": False}) for place in places)
+        return tuple({place.model_dump_json(): place for place in plain}.values())[:MOST_REVEALING]
 
     def seed(self, number: int, level: Level) -> int:
         """Of a trial's inputs: another for every trial and level, and not to be guessed without the run's own."""

@@ -276,6 +276,7 @@ class _Loop:
             source=trial.candidate.source,
             level=level,
             seed=self.ledger.seed(number, level),
+            revealing=self.ledger.revealing,
             **(self.winner_limits() if level is Level.FULL else {}),
         )
         key = _Judging(number, level)

@@ -34,6 +34,7 @@ from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.proposal import Brief, Budget, Prompt, Reply, TargetFacts, Usage
 from kernelsmith.propose import Request
 from kernelsmith.runs import RunSpec
+from kernelsmith.space import Where
 
 CONFINED = Confinement(
     unsafe_no_sandbox=False, sound=True, held=("Landlock (ABI 7)", "seccomp"), missing=("own /proc",)
@@ -67,9 +68,10 @@ def timing(speedup: float, dims: dict[str, int] | None = None, width: float = 1.
 def evaluation_of(source: str, level: Level, seconds: float = 0.0) -> Evaluation:
     faster = re.search(r"# faster ([\d.]+)(?: then ([\d.]+|wrong))?", source)
     if faster is None:
-        word = re.search(r"# (\w+)", source)
+        word = re.search(r"# (\w+)(?: at (\d+))?", source)
         outcome = Outcome(word[1]) if word else Outcome.REJECTED
-        return Evaluation(outcome=outcome, stage=Stage.COMPILE, message=f"because it says {outcome}")
+        where = Where(dims={"N": int(word[2])}, replay=True) if word and word[2] else None
+        return Evaluation(outcome=outcome, stage=Stage.COMPILE, message=f"because it says {outcome}", where=where)
     claim = faster[2] if level is Level.FULL and faster[2] else faster[1]
     if claim == "wrong":
         return Evaluation(outcome=Outcome.WRONG_VALUES, stage=Stage.CHECK, message="wrong at N=1")

@@ -168,6 +168,17 @@ def test_wrong_values_are_told_and_not_repaired(store: Store) -> None:
     assert last.seeds and last.spent.usage.tokens == 300
 
 
+def test_where_trials_failed_is_told_to_the_next_judge_latest_first(store: Store) -> None:
+    sizes = [3, 5, 3, *range(10, 18)]
+    bad = [code(f"wrong_values at {size}", f"# {n}\n") for n, size in enumerate(sizes)]
+    bench = Bench(store, Scripted([*bad, code("compile_error"), code("faster 1.5")]))
+    bench.start(Budget(max_trials=len(sizes) + 2), width=1)
+    told = [[place.dims["N"] for place in job.revealing] for job in bench.executor.jobs]
+    assert told[:5] == [[], [3], [5, 3], [3, 5], [10, 3, 5]]
+    assert told[-1] == [17, 16, 15, 14, 13, 12, 11, 10], "the full check of the winner too"
+    assert not any(place.replay for job in bench.executor.jobs for place in job.revealing)
+
+
 def test_best_are_shown_fastest_last(store: Store) -> None:
     bench = Bench(store, Scripted([code(f"faster {s}") for s in (1.1, 3.0, 2.0, 1.5, 1.0)]))
     bench.start(Budget(max_trials=5))

@@ -97,7 +97,8 @@ def _verdict(
         place.users[:] = (candidate.child, launcher.child)
         checked = job.checked and room.card.node is None  # there are checked builds for the CPU only
         examiner = Examiner(launcher, job.source, job.level, job.seed) if checked else None
-        collector = Collector(job.level, versions=room.versions, tolerance=operator.policy)
+        ranges = {dim.name: (dim.low, dim.high) for dim in operator.dims}
+        collector = Collector(job.level, dims=ranges, versions=room.versions, tolerance=operator.policy)
         checker = Checker(
             room.truths,
             operator,

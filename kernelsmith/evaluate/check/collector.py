@@ -24,13 +24,15 @@ class Collector:
         self,
         level: Level = Level.QUICK,
         *,
+        dims: Mapping[str, tuple[int, int]] = MappingProxyType({}),
         versions: Mapping[str, str] = MappingProxyType({}),
         tolerance: Policy | None = None,
     ) -> None:
-        """`versions` of what the verdict depends on; `tolerance` that answers are held to, if a team's."""
+        """`dims`: the declared range of each; `versions` of what the verdict depends on; `tolerance` that answers are held to, if a team's."""
         self.margins = Margins()
         """How near the answers come to what is allowed."""
         self._level = level
+        self._dims = dict(dims)
         self._tolerance = tolerance
         self._versions = dict(versions)
         self._lock = threading.Lock()
@@ -81,6 +83,7 @@ class Collector:
                 return None
             return Evidence(
                 level=self._level,
+                dims=self._dims,
                 versions=self._versions,
                 seconds=seconds,
                 cases=tuple(self._tried.values()),
