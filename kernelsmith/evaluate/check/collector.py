@@ -28,7 +28,8 @@ class Collector:
         versions: Mapping[str, str] = MappingProxyType({}),
         tolerance: Policy | None = None,
     ) -> None:
-        """`dims`: the declared range of each; `versions` of what the verdict depends on; `tolerance` that answers are held to, if a team's."""
+        """`dims`: the declared range of each. `versions` of what the verdict depends on. `tolerance`: what answers are
+        held to, if a team's."""
         self.margins = Margins()
         """How near the answers come to what is allowed."""
         self._level = level
