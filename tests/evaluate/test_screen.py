@@ -49,6 +49,11 @@ def test_honest_module_is_left_alone():
         "def typed(name): return getattr(torch, name)",
         "class Plan:\n    os = 3\nsize = Plan.os",
         "from operator import add as sys\nsum_ = sys.__name__",
+        "import copy\ndef g(copy): return copy.data",
+        "from torch import nn as m\nclass Obj: pass\ndef g():\n    m = Obj()\n    m.sys = 3",
+        "def g(compile, open=2): return compile(open)",
+        "def compile(n): return n\nblock = compile(64)",
+        "sizes = [copy.data for copy in ()]\nimport copy",
     ],
 )
 def test_what_looks_like_it_is_left_alone(line):
@@ -141,7 +146,23 @@ def test_what_looks_like_it_is_left_alone(line):
         ("torch.load('x')", "use of torch.load"),
         ("from torch.utils._python_dispatch import TorchDispatchMode", "_python_dispatch"),
         ("class T(torch.Tensor):\n    def __torch_dispatch__(cls): pass", "__torch_dispatch__"),
-        ("tl.inline_asm_elementwise", "inline_asm"),
+        ("class T(torch.Tensor):\n    __torch_dispatch__ = print", "line 28: definition of __torch_dispatch__"),
+        ("HONEST.__torch_dispatch__ = print", "assignment to __torch_dispatch__"),
+        ("size = getattr(HONEST, 'a' + name)", "ParameterList, or use self.get_parameter and self.get_buffer"),
+        # names mean something of their own only where they are bound
+        ("def g(eval): pass\neval('1')", "eval()"),
+        ("def g(): eval = 1\neval('1')", "eval()"),
+        ("class G:\n    eval = 1\n    def g(self): return eval('1')", "eval()"),
+        ("sizes = [open for open in ()]\nopen('x')", "open()"),
+        ("def g(x=lambda eval: 0): return eval('1')", "eval()"),
+        ("def g():\n    global eval\n    eval = 1\neval('1')", "eval()"),
+        ("def g(torch): pass\ntorch.load('x')", "torch.load"),
+        ("def g(torch=torch.load('x')): pass", "torch.load"),
+        ("def g(): t.load('x')\nt = torch", "t.load"),
+        ("def g():\n    global t\n    t = torch\nt.load('x')", "t.load"),
+        ("def g():\n    t = None\n    def h():\n        nonlocal t\n        t = torch\n    t.load('x')", "t.load"),
+        ("for _ in range(2): t.load('x'); t = k; k = torch", "t.load"),
+        ("[t := torch for _ in range(2)]\nt.load('x')", "t.load"),
         # changes to the libraries
         ("import torch.nn.functional as F; F.softmax = None", "assignment to F.softmax"),
         ("for torch.allclose in (1,): pass", "assignment to torch.allclose"),
@@ -195,6 +216,20 @@ def tuned(x, N, BLOCK: tl.constexpr, EVEN: tl.constexpr):
     tl.device_assert(N > 0)
     value = tl.math.exp(tl.load(x)) + device_library.rsqrt(tl.load(x))
     tl.store(x, tl.sigmoid(value).to(tl.bfloat16))
+
+@triton.jit
+def portable(x, ON_CUDA: tl.constexpr):
+    value = tl.load(x)
+    if ON_CUDA:
+        value = tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [value], tl.float32, True, 1)
+    tl.store(x, value)
+
+class Layers(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.weights = nn.ParameterList(torch.empty(4) for _ in range(n))
+        for i in range(n): self.register_buffer(f"b{i}", torch.empty(4))
+    def forward(self, i): return self.weights[i], self.get_buffer(f"b{i}")
 
 @lru_cache(maxsize=None)
 def cached(n): return functools.reduce(operator.mul, (n, 2), 1)

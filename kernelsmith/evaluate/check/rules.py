@@ -39,6 +39,10 @@ KERNEL_INSTEAD = "write the arithmetic as a @triton.jit kernel"
 JUDGE_MEASURES = "leave it out: the judge measures, under its own clock"
 NO_FILES = "leave it out: a candidate has no files, processes or network"
 PLAIN_TENSORS = "return plain tensors made by torch.empty and filled by your kernels"
+NUMBERED = (
+    "write the attribute's name, keep numbered values in a list, dict, torch.nn.ModuleList or ParameterList, "
+    "or use self.get_parameter and self.get_buffer"
+)
 NO_INSIDES = "leave it out: kernels need no look into the interpreter"
 
 FORBIDDEN_PATHS: Mapping[str, str] = {
@@ -110,7 +114,7 @@ FORBIDDEN_CALLS: Mapping[str, str] = {
     "input": "leave it out: nobody is there to answer",
     "vars": "name what you mean",
     "locals": "name what you mean",
-    "setattr": "assign to an attribute of your own objects",
+    "setattr": NUMBERED,
     "delattr": "leave attributes alone",
 }
 """Calls only: as names of arguments they are common."""
@@ -137,7 +141,6 @@ FORBIDDEN_ATTRIBUTES: Mapping[str, str] = {
     "load_library": NO_FILES,
     "load_inline": KERNEL_INSTEAD,
     "from_file": NO_FILES,
-    "inline_asm_elementwise": "use tl operations or libdevice: inline assembly cannot be checked",
     "numpy": KERNEL_INSTEAD,
     "__array__": KERNEL_INSTEAD,
     "_make_subclass": PLAIN_TENSORS,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Container
 
 from kernelsmith.evaluate.check import rules
+from kernelsmith.evaluate.check.names import Inner, Scope, inside, outside
 from kernelsmith.evaluate.check.rules import ALLOWED_IMPORTS
 from kernelsmith.model import Evaluation
 from kernelsmith.outcome import Outcome, Stage
@@ -69,15 +70,12 @@ def _missing(tree: ast.Module, entry: str) -> str | None:
 
 
 class _Rules(ast.NodeVisitor):
-    """Collects objections; knows what the module's names stand for."""
+    """Collects objections."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._tree = tree
         self._found: dict[str, None] = {}
-        self._paths: dict[str, str] = {}
-        """Names bound to a module, or to a part of one, and its full name."""
-        self._own = set(_bound(tree))
-        """Names that the module gives a meaning of its own."""
+        self._scope = Scope(tree)
 
     def objections(self) -> list[str]:
         """The first few, in the order of the module."""
@@ -92,8 +90,6 @@ class _Rules(ast.NodeVisitor):
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
             self.module(node, alias.name)
-            name = alias.asname or alias.name.split(".")[0]
-            self._paths[name] = alias.name if alias.asname else name
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         module = node.module or ""
@@ -111,7 +107,6 @@ class _Rules(ast.NodeVisitor):
                 self.object(node, f"import of {alias.name!r} is not allowed", advice)
             elif (names := rules.exported(module)) is not None and alias.name not in names and module != "__future__":
                 self.object(node, f"import of {full!r} is not allowed", f"use what {module} exports")
-            self._paths[alias.asname or alias.name] = full
 
     def module(self, node: ast.AST, name: str) -> bool:
         """Whether this module may be imported."""
@@ -131,9 +126,13 @@ class _Rules(ast.NodeVisitor):
     # ------------------------------------------------------------ names and attributes
 
     def visit_Name(self, node: ast.Name) -> None:
-        if isinstance(node.ctx, ast.Load) and node.id not in self._own and node.id in rules.FORBIDDEN_BUILTINS:
+        if isinstance(node.ctx, ast.Load) and self.forbidden(node.id, rules.FORBIDDEN_BUILTINS):
             shown = node.id if node.id.endswith("__") and node.id != "__import__" else f"{node.id}()"
             self.object(node, f"use of {shown} is not allowed", rules.FORBIDDEN_BUILTINS[node.id])
+
+    def forbidden(self, name: str, table: Container[str]) -> bool:
+        """Whether it is in the table, and means what it means everywhere."""
+        return name in table and not self._scope.defines(name)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         before = len(self._found)
@@ -145,7 +144,7 @@ class _Rules(ast.NodeVisitor):
 
     def attribute(self, node: ast.AST, of: ast.expr, name: str) -> None:
         """`of.name`, however it is spelled."""
-        root, shown = self.resolved(of), _dotted(of) or "..."
+        root, shown = self._scope.resolved(of), _dotted(of) or "..."
         if name in rules.FORBIDDEN_ATTRIBUTES:
             self.object(node, f"use of .{name} is not allowed", rules.FORBIDDEN_ATTRIBUTES[name])
         elif root is not None and (name in rules.FOREIGN_MODULES or name == "__dict__"):
@@ -158,39 +157,33 @@ class _Rules(ast.NodeVisitor):
                 self.path(node, f"{root}.{name}", f"use of {shown}.{name} is not allowed")
 
     def assigned(self, node: ast.Attribute) -> None:
-        root = self.resolved(node.value)
+        root = self._scope.resolved(node.value)
         if root is not None:
             shown = f"{_dotted(node.value) or root}.{node.attr}"
             advice = "a candidate may not change the libraries it runs on"
             self.object(node, f"assignment to {shown}", advice)
         elif node.attr == "__class__":
             self.object(node, "assignment to __class__", rules.PLAIN_TENSORS)
-
-    def resolved(self, node: ast.expr) -> str | None:
-        """Full name of what an expression stands for, where that is a module allowed here or a part of one."""
-        if isinstance(node, ast.NamedExpr):
-            return self.resolved(node.value)
-        if isinstance(node, ast.Attribute):
-            root = self.resolved(node.value)
-            return None if root is None else f"{root}.{node.attr}"
-        return self._paths.get(node.id) if isinstance(node, ast.Name) else None
+        elif node.attr in rules.FORBIDDEN_METHODS:
+            self.object(node, f"assignment to {node.attr}", rules.FORBIDDEN_METHODS[node.attr])
 
     # ------------------------------------------------------------ calls
 
     def visit_Call(self, node: ast.Call) -> None:
         function = node.func
         if isinstance(function, ast.Name):
-            if function.id in rules.FORBIDDEN_CALLS and function.id not in self._own:
+            if self.forbidden(function.id, rules.FORBIDDEN_CALLS):
                 reason = f"call of {function.id}() is not allowed"
                 self.object(node, reason, rules.FORBIDDEN_CALLS[function.id])
             if function.id in ("getattr", "hasattr") and len(node.args) > 1:
                 name = _text(node.args[1])
                 if name is not None:
                     self.attribute(node, node.args[0], name)
-                elif function.id == "getattr" and self.resolved(node.args[0]) is None:
-                    self.object(node, "getattr of a name that is computed", "write the attribute's name")
-        if self.resolved(function) in ("operator.attrgetter", "operator.methodcaller"):
-            for argument in node.args[: 1 if self.resolved(function) == "operator.methodcaller" else None]:
+                elif function.id == "getattr" and self._scope.resolved(node.args[0]) is None:
+                    self.object(node, "getattr of a name that is computed", rules.NUMBERED)
+        called = self._scope.resolved(function)
+        if called in ("operator.attrgetter", "operator.methodcaller"):
+            for argument in node.args[: 1 if called == "operator.methodcaller" else None]:
                 for name in (_text(argument) or "").split("."):
                     self.attribute(node, argument, name)
         formatted = function.value if isinstance(function, ast.Attribute) and function.attr in _FORMATS else None
@@ -198,47 +191,24 @@ class _Rules(ast.NodeVisitor):
             self.object(node, "a format that looks into its arguments", "format the values themselves")
         self.generic_visit(node)
 
-    # ------------------------------------------------------------ what binds names
+    # ------------------------------------------------------------ scopes
 
-    def visit_Assign(self, node: ast.Assign) -> None:
-        self.generic_visit(node)
-        for target in node.targets:
-            self.alias(target, node.value)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        self.generic_visit(node)
-        if node.value is not None:
-            self.alias(node.target, node.value)
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
-        self.generic_visit(node)
-        self.alias(node.target, node.value)
-
-    def alias(self, target: ast.expr, value: ast.expr) -> None:
-        """Another name for a library, or for a part of one; a name that gets another meaning stands for none."""
-        if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
-            for one, of in zip(target.elts, value.elts, strict=False):
-                self.alias(one, of)
-        elif isinstance(target, ast.Name) and (path := self.resolved(value)) is not None:
-            self._paths[target.id] = path
+    def generic_visit(self, node: ast.AST) -> None:
+        if not isinstance(node, Inner):
+            super().generic_visit(node)
+            return
+        for one in outside(node):
+            self.visit(one)
+        around, self._scope = self._scope, self._scope.inner[node]
+        for one in inside(node):
+            self.visit(one)
+        self._scope = around
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        for statement in node.body:
-            if isinstance(statement, ast.FunctionDef) and statement.name in rules.FORBIDDEN_METHODS:
-                reason = f"definition of {statement.name}"
-                self.object(statement, reason, rules.FORBIDDEN_METHODS[statement.name])
+        own = self._scope.inner[node].own
+        for name in sorted(own.keys() & rules.FORBIDDEN_METHODS.keys()):
+            self.object(own[name], f"definition of {name}", rules.FORBIDDEN_METHODS[name])
         self.generic_visit(node)
-
-
-def _bound(tree: ast.Module) -> Iterator[str]:
-    """Names of arguments, functions, classes and variables anywhere in the module."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-            yield node.name
 
 
 def _dotted(node: ast.expr) -> str | None:
