@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -48,7 +48,10 @@ class CheckedKernel:
         schedule: Schedule,
         seed: int,
     ) -> tuple[Fault, ...]:
-        """Launch it and say what was wrong; see `monitor.run_checked`."""
+        """Launch it and say what was wrong; see `monitor.run_checked`. Programs that all run at once and may wait for
+        each other do so under every schedule."""
+        if self.kernel.cooperates(grid):
+            schedule = Schedule.PARALLEL
         return run_checked(self.kernel, grid, slots, segments, memory, tables=tables, schedule=schedule, seed=seed)
 
 
@@ -62,7 +65,7 @@ class AssertingKernel:
     def arguments(self) -> tuple[str, ...]:
         return self.kernel.arguments
 
-    def bind(self, grid: Grid, slots: Sequence[int | float]) -> Callable[[], object]:
+    def bind(self, grid: Grid, slots: Sequence[int | float], threads: int = 0) -> Callable[[], object]:
         """As `launch.Kernel.bind`."""
         return partial(self._launch, grid, slots)
 
@@ -135,6 +138,10 @@ class CpuDevice:
     def timed(self) -> AbstractContextManager[None]:
         """Around work whose time counts: threads stay awake between launches."""
         return pool.awake()
+
+    def abreast(self, *, turns: bool) -> AbstractContextManager[None]:
+        """Around the calls of one thread while others make theirs; with `turns` their launches meet."""
+        return pool.meeting() if turns else nullcontext()
 
     def _compiled(self, kernel: Kernel, *, checked: bool) -> launch.Kernel:
         fused = _fused(kernel)

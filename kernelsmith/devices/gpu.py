@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -70,7 +70,7 @@ class GpuKernel:
     compiled: Any
     arguments: tuple[str, ...]
 
-    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[], object]:
+    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float], threads: int = 0) -> Callable[[], object]:
         """A call that queues it on the current stream."""
         from triton.runtime import driver
 
@@ -155,6 +155,18 @@ class GpuDevice:
             self._block_seconds = min(2 * self._block_seconds, LONGEST_BLOCK_SECONDS)
         self.finish()
         return max(1, round(float(begin.elapsed_time(end)) * 1e6))
+
+    @contextmanager
+    def abreast(self, *, turns: bool) -> Iterator[None]:
+        """Around the calls of one thread while others make theirs: a stream of its own. The device decides who runs."""
+        cuda: Any = torch.cuda
+        outside, own = cuda.current_stream(), cuda.Stream()
+        own.wait_stream(outside)
+        try:
+            with cuda.stream(own):
+                yield
+        finally:
+            outside.wait_stream(own)
 
     def timed(self) -> AbstractContextManager[None]:
         """Around work whose time counts: nothing falls asleep here."""

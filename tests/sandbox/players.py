@@ -21,17 +21,14 @@ from kernelsmith.sandbox.wire.arguments import (
     Value,
     pack,
 )
+from kernelsmith.sandbox.wire.exchange import CandidateReply, CandidateRequest, LauncherReply, LauncherRequest
 from kernelsmith.sandbox.wire.memory import Arena
 from kernelsmith.sandbox.wire.messages import (
     Call,
     Called,
-    CandidateReply,
-    CandidateRequest,
     Choice,
     Keep,
     Kept,
-    LauncherReply,
-    LauncherRequest,
     Load,
     Loaded,
     Order,

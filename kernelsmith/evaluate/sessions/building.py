@@ -13,8 +13,12 @@ from kernelsmith.outcome import Stage
 from kernelsmith.sandbox import roles
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.wire.builds import Built, Identified, Identify, Source
+from kernelsmith.sandbox.wire.exchange import BuilderReply, BuilderRequest
 from kernelsmith.sandbox.wire.memory import ArenaPool
-from kernelsmith.sandbox.wire.messages import Broken, BuilderReply, BuilderRequest, Failed
+from kernelsmith.sandbox.wire.messages import (
+    Broken,
+    Failed,
+)
 from kernelsmith.sandbox.wire.reading import builder_reply
 
 BUILD_SECONDS = 180.0

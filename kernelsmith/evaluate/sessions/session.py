@@ -23,14 +23,14 @@ from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Exit, Limits
 from kernelsmith.sandbox.wire.arguments import Arguments, Region
 from kernelsmith.sandbox.wire.builds import Built, Source
+from kernelsmith.sandbox.wire.exchange import CandidateReply, CandidateRequest, LauncherReply, LauncherRequest
+from kernelsmith.sandbox.wire.many import CalledMany, CallMany, ReplayedMany, ReplayMany
 from kernelsmith.sandbox.wire.memory import Arena, ArenaPool
 from kernelsmith.sandbox.wire.messages import (
     Arrange,
     Broken,
     Call,
     Called,
-    CandidateReply,
-    CandidateRequest,
     Choice,
     Done,
     Examine,
@@ -39,8 +39,6 @@ from kernelsmith.sandbox.wire.messages import (
     Forget,
     Keep,
     Kept,
-    LauncherReply,
-    LauncherRequest,
     Load,
     Loaded,
     Prepare,
@@ -256,9 +254,17 @@ class CandidateSession(_BuildingSession):
         """The last call again, `n` times, with or without its kernels."""
         self._expect(self._exchange(Repeat(n=n, launch=launch), [], seconds, Stage.BENCH), Repeated, Stage.BENCH)
 
+    def call_many(self, request: CallMany, inputs: Arena, outputs: Arena, *, seconds: float) -> CalledMany:
+        """Many calls; raises CandidateFailure also where the answers are not one for each."""
+        reply = self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.CHECK)
+        called = self._expect(reply, CalledMany, Stage.CHECK)
+        if len(called.answers) != len(request.contents):
+            raise self._garbled(ValueError(f"{len(called.answers)} answers to {len(request.contents)}"), Stage.CHECK)
+        return called
+
     def _exchange(
         self, request: CandidateRequest, fds: Sequence[int], seconds: float, stage: Stage
-    ) -> Loaded | Called | StateWritten | Repeated | Failed:
+    ) -> Loaded | Called | StateWritten | Repeated | CalledMany | Failed:
         left = self._left(seconds, stage)
         reply = self._reply(request.model_dump_json(), fds, seconds, stage)
         asked = 0
@@ -320,6 +326,9 @@ class LauncherSession(_BuildingSession):
 
     def replay(self, request: Replay, inputs: Arena, outputs: Arena, *, seconds: float) -> Replayed:
         return self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.CHECK, Replayed)
+
+    def replay_many(self, request: ReplayMany, inputs: Arena, outputs: Arena, *, seconds: float) -> ReplayedMany:
+        return self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.CHECK, ReplayedMany)
 
     def sample(self, request: Sample, inputs: Arena, *, seconds: float) -> Sampled:
         return self._exchange(request, [inputs.fd], seconds, Stage.BENCH, Sampled)

@@ -6,6 +6,8 @@ frames alternate, so whoever waits for the answer to a request sees the question
 
 from __future__ import annotations
 
+import threading
+
 from kernelsmith.sandbox.wire.builds import Built, Source
 from kernelsmith.sandbox.wire.messages import Failed
 from kernelsmith.sandbox.wire.protocol import Channel
@@ -19,6 +21,7 @@ class BuildHook:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._turn = threading.Lock()
 
     def install(self) -> None:
         """From now on, for every kernel that Triton compiles for the CPU in this process."""
@@ -27,8 +30,9 @@ class BuildHook:
         build_with(self._ask)
 
     def _ask(self, ttir: str, fp_fusion: bool) -> Binary:
-        self._channel.send(Source(ttir=ttir, fp_fusion=fp_fusion).model_dump_json().encode())
-        reply = builder_reply(self._channel.receive().payload)
+        with self._turn:
+            self._channel.send(Source(ttir=ttir, fp_fusion=fp_fusion).model_dump_json().encode())
+            reply = builder_reply(self._channel.receive().payload)
         if isinstance(reply, Built):
             return reply.binary()
         if isinstance(reply, Failed):

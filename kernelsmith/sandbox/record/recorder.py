@@ -26,14 +26,17 @@ from kernelsmith.sandbox.record.build_hook import BuildHook
 from kernelsmith.sandbox.record.elsewhere import Elsewhere
 from kernelsmith.sandbox.record.faults import failed
 from kernelsmith.sandbox.record.launch_hook import LaunchHook, Observer
+from kernelsmith.sandbox.record.many import call_many
 from kernelsmith.sandbox.record.recording import Recording, Refusal, reason
+from kernelsmith.sandbox.record.returned import returned
 from kernelsmith.sandbox.roles import MODULE_NAME
 from kernelsmith.sandbox.wire.arguments import ALIGNMENT, Arguments
+from kernelsmith.sandbox.wire.exchange import CandidateReply
+from kernelsmith.sandbox.wire.many import CallMany
 from kernelsmith.sandbox.wire.memory import Arena
 from kernelsmith.sandbox.wire.messages import (
     Call,
     Called,
-    CandidateReply,
     Failed,
     Launched,
     Load,
@@ -42,7 +45,6 @@ from kernelsmith.sandbox.wire.messages import (
     Repeated,
     State,
     StateWritten,
-    Structure,
 )
 from kernelsmith.sandbox.wire.protocol import Channel, PeerGoneError
 from kernelsmith.sandbox.wire.reading import candidate_request, too_large
@@ -103,6 +105,8 @@ class Session:
                 return self._write_state(arenas[0])
             case Repeat() as repeat:
                 return self._guarded(f"calling {self._entry} again", lambda: self._repeat(repeat))
+            case CallMany() as many:
+                return self._guarded(f"calling {self._entry} {_at_once(many)}", lambda: self._call_many(many, arenas))
 
     def _guarded(self, doing: str, action: Callable[[], CandidateReply]) -> CandidateReply:
         try:
@@ -158,7 +162,7 @@ class Session:
             result = self._run(recording.launch, AtenRecorder(recording))
         else:
             result = self._unrecorded(call, elsewhere, launches)
-        structure, outputs = _outputs(result)
+        structure, outputs = returned(result)
         if isinstance(outputs, Failed):
             return outputs
         if recording.refusals:
@@ -228,6 +232,12 @@ class Session:
             at += len(content)
         return StateWritten()
 
+    def _call_many(self, request: CallMany, arenas: Sequence[Arena]) -> CandidateReply:
+        if self._host is None:
+            raise ValueError("no module is loaded")
+        self._tuning.choose(())
+        return call_many(self._host, request, arenas, self._device)
+
     def _repeat(self, repeat: Repeat) -> CandidateReply:
         if self._host is None:
             raise ValueError("nothing was called yet")
@@ -243,29 +253,9 @@ class Session:
         return Repeated()
 
 
-def _outputs(result: object) -> tuple[Structure, list[torch.Tensor] | Failed]:
-    """The returned tensors; only plain ones, since a subclass may compute when it is looked at."""
-    if result is None:
-        return Structure(kind="none"), []
-    structure = Structure(kind="tensor")
-    items: Sequence[object] = [result]
-    if isinstance(result, (tuple, list)):
-        structure = Structure(kind="tuple" if isinstance(result, tuple) else "list")
-        items = result
-    tensors: list[torch.Tensor] = []
-    for item in items:
-        if type(item) is torch.Tensor and not item.requires_grad:
-            tensors.append(item)
-            continue
-        name = "tensor that requires grad" if type(item) is torch.Tensor else type(item).__name__
-        lazy = "; that is not a plain torch.Tensor, return one" if isinstance(item, torch.Tensor) else ""
-        what = f"the host function returns {_article(name)} where a tensor is expected{lazy}"
-        return structure, Failed(outcome=Outcome.WRONG_DTYPE, message=what)
-    return structure, tensors
-
-
-def _article(noun: str) -> str:
-    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+def _at_once(request: CallMany) -> str:
+    at_once = len(request.arguments)
+    return f"{at_once} times at once" if at_once > 1 else "many times"
 
 
 def _refused(refusals: Sequence[Refusal]) -> Failed:

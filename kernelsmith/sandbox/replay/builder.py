@@ -11,7 +11,11 @@ from pathlib import Path
 from kernelsmith.errors import InfrastructureError, KernelsmithError
 from kernelsmith.outcome import Outcome
 from kernelsmith.sandbox.wire.builds import Built, Identified, Identify, Source
-from kernelsmith.sandbox.wire.messages import Broken, BuilderReply, Failed
+from kernelsmith.sandbox.wire.exchange import BuilderReply
+from kernelsmith.sandbox.wire.messages import (
+    Broken,
+    Failed,
+)
 from kernelsmith.sandbox.wire.protocol import Channel, PeerGoneError
 from kernelsmith.sandbox.wire.reading import builder_request
 from kernelsmith.triton_cpu.isa import host_isa

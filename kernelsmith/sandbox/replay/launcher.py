@@ -20,8 +20,11 @@ from kernelsmith.faults import CheckedLaunchError
 from kernelsmith.outcome import Outcome
 from kernelsmith.plan import Kernel, LaunchPlan
 from kernelsmith.sandbox.replay.examine import Examination
+from kernelsmith.sandbox.replay.many import replay_many
 from kernelsmith.sandbox.replay.replay import BoundKernel, CheckedKernel, Device, PlanError, Workspace
 from kernelsmith.sandbox.wire.builds import Built
+from kernelsmith.sandbox.wire.exchange import LauncherReply
+from kernelsmith.sandbox.wire.many import ReplayMany
 from kernelsmith.sandbox.wire.memory import Arena
 from kernelsmith.sandbox.wire.messages import (
     MAX_FAULTS,
@@ -35,7 +38,6 @@ from kernelsmith.sandbox.wire.messages import (
     Keep,
     Kept,
     KernelBuild,
-    LauncherReply,
     Prepare,
     Prepared,
     Replay,
@@ -115,6 +117,9 @@ class Launcher:
                     return self._run()
                 case Examine():
                     return self._examine(request, arenas)
+                case ReplayMany():
+                    with torch_threads(1):
+                        return replay_many(self._workspace(request.plan_id), request, *arenas)
         except _UncompilableError as error:
             return Failed(outcome=Outcome.COMPILE_ERROR, message=str(error)[:_MESSAGE_CHARS])
         except PlanError as error:

@@ -9,6 +9,7 @@ launcher owns one per plan; what differs by device stands behind `Device`.
 from __future__ import annotations
 
 import math
+import random
 import secrets
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -72,8 +73,9 @@ class BoundKernel(Protocol):
     @property
     def arguments(self) -> tuple[str, ...]: ...
 
-    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[], object]:
-        """A call that launches it on these addresses and scalars."""
+    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float], threads: int = 0) -> Callable[[], object]:
+        """A call that launches it on these addresses and scalars, on at most so many threads where that is not 0 and
+        the device has threads."""
 
     def bind_each(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[int], object] | None:
         """A call that runs one program instance alone, by its number; None where the device cannot."""
@@ -154,6 +156,7 @@ class Workspace:
         """Every byte that belongs to no buffer: band i lies before buffer i, the last one behind them all."""
         self._band_byte = 0
         self._initial = self._initial_contents(state)
+        self._on_threads: dict[int, list[Callable[[], object]]] = {}
         self._write_bands()
         with plan_faults():
             self.outputs = [self._tensor(view) for view in plan.outputs]
@@ -180,13 +183,13 @@ class Workspace:
             else:
                 self._bytes[number].copy_(self._initial[number])
 
-    def run(self, order: Order = Order.DEVICE) -> None:
-        """All steps once, to their end. Raises PlanError for a step that torch refuses, DeviceFaultError for one that
-        the device does."""
+    def run(self, order: Order = Order.DEVICE, *, threads: int = 0, draw: random.Random | None = None) -> None:
+        """All steps once, to their end, on at most so many threads (0: as usual); `draw` is for an order that is drawn.
+        Raises PlanError for a step that torch refuses, DeviceFaultError for one that the device does."""
         with plan_faults():
-            for number, step in enumerate(self.steps):
+            for number, step in enumerate(self._bound_to(threads)):
                 planned = self.plan.steps[number]
-                if order is Order.DEVICE or not isinstance(planned, Launch) or not self._ordered(planned, order):
+                if order is Order.DEVICE or not isinstance(planned, Launch) or not self._ordered(planned, order, draw):
                     step()
         self._device.finish()
 
@@ -250,15 +253,22 @@ class Workspace:
 
     # ---------------------------------------------------------------- steps
 
-    def _bind(self, step: Step) -> Callable[[], object]:
+    def _bound_to(self, threads: int) -> list[Callable[[], object]]:
+        if not threads:
+            return self.steps
+        if threads not in self._on_threads:
+            self._on_threads[threads] = [self._bind(step, threads) for step in self.plan.steps]
+        return self._on_threads[threads]
+
+    def _bind(self, step: Step, threads: int = 0) -> Callable[[], object]:
         if isinstance(step, Launch):
-            return self._kernels[step.kernel].bind(step.grid, self.slots(step))
+            return self._kernels[step.kernel].bind(step.grid, self.slots(step), threads)
         out = self._tensor(step.out)
         if isinstance(step, Copy):
             return partial(out.copy_, self._tensor(step.source))
         return out.zero_ if _is_zero(step) else partial(out.fill_, _number(step.value))
 
-    def _ordered(self, step: Launch, order: Order) -> bool:
+    def _ordered(self, step: Launch, order: Order, draw: random.Random | None) -> bool:
         """Run a launch's programs in this order; False where the device cannot."""
         one = self._kernels[step.kernel].bind_each(step.grid, self.slots(step))
         if one is None:
@@ -268,7 +278,10 @@ class Workspace:
         if order is Order.APART and not atomics and programs * self._memory.numel() <= APART_BYTES:
             self._apart(one, programs)
         else:
-            for number in reversed(range(programs)):
+            numbers = list(reversed(range(programs)))
+            if order is Order.SHUFFLED:
+                (draw or random.Random()).shuffle(numbers)
+            for number in numbers:
                 one(number)
         return True
 

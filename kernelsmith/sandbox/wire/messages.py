@@ -2,7 +2,8 @@
 
 Every frame is one JSON object with a `kind`; tensors travel beside it, in arenas whose descriptors ride on the frame.
 Invariant: both ends parse strictly, so a reply from hostile code is either one of these types, within its bounds, or a
-ValueError. A reply is a claim and never a verdict. The judge writes requests, `recorder` and `launcher` answer them.
+ValueError. A reply is a claim and never a verdict. The judge writes requests, `recorder` and `launcher` answer them;
+`exchange` says which are whose, and `many` has those about many runs.
 
 Flow, candidate role (`kernelsmith.sandbox.record.recorder`), descriptors in brackets:
 
@@ -10,6 +11,7 @@ Flow, candidate role (`kernelsmith.sandbox.record.recorder`), descriptors in bra
     Call [input arena, output arena]      -> Called | Failed      the host function really runs, and is recorded
     State [state arena]                   -> StateWritten | Failed       initial contents of the last plan's state
     Repeat []                             -> Repeated | Failed    the same arguments again, unrecorded, for the clock
+    CallMany [input arena, output arena]  -> CalledMany | Failed  many calls, unrecorded, one or several at once
 
 Flow, launcher role (`kernelsmith.sandbox.replay.launcher`), which holds no candidate Python:
 
@@ -20,6 +22,7 @@ Flow, launcher role (`kernelsmith.sandbox.replay.launcher`), which holds no cand
     Arrange [mirror arena]                -> Done | Failed | Broken
     Run []                                -> Done | Failed | Broken      for the judge's own clock
     Examine [input arena]                 -> Examined | Failed | Broken
+    ReplayMany [input arena, output arena]-> ReplayedMany | Failed | Broken
 
 Flow, builder role (`kernelsmith.sandbox.replay.builder`), which runs no kernel:
 
@@ -56,7 +59,7 @@ from kernelsmith.plan import (
     View,
 )
 from kernelsmith.sandbox.wire.arguments import ALIGNMENT, MAX_TEXT_CHARS, Arguments, Region, pack
-from kernelsmith.sandbox.wire.builds import Built, Identified, Identify, Source
+from kernelsmith.sandbox.wire.builds import Built
 from kernelsmith.text import clean
 
 MAX_SOURCE_CHARS = 4 << 20
@@ -235,10 +238,6 @@ class Repeated(Frozen):
     kind: Literal["repeated"] = "repeated"
 
 
-CandidateRequest = Annotated[Load | Call | State | Repeat, Field(discriminator="kind")]
-CandidateReply = Annotated[Loaded | Called | StateWritten | Repeated | Failed | Source, Field(discriminator="kind")]
-
-
 # ---------------------------------------------------------------- launcher role
 
 
@@ -282,6 +281,9 @@ class Order(StrEnum):
     """Each one on memory as it was before the launch; what they wrote is put together at the end. The same for kernels
     without atomics, unless programs read or add to what others write. BACKWARDS for kernels with atomics and where it
     would take long."""
+
+    SHUFFLED = "shuffled"
+    """One after the other, in an order drawn anew for every launch. Like DEVICE where a device offers no choice."""
 
 
 class Replay(Frozen):
@@ -400,19 +402,6 @@ class Examined(Frozen):
 
     kind: Literal["examined"] = "examined"
     faults: tuple[UntrustedFault, ...] = Field(max_length=MAX_FAULTS)
-
-
-LauncherRequest = Annotated[
-    Prepare | Forget | Replay | Sample | Keep | Arrange | Run | Examine,
-    Field(discriminator="kind"),
-]
-LauncherReply = Annotated[
-    Prepared | Replayed | Sampled | Kept | Done | Examined | Failed | Broken,
-    Field(discriminator="kind"),
-]
-
-BuilderRequest = Annotated[Source | Identify, Field(discriminator="kind")]
-BuilderReply = Annotated[Built | Identified | Failed | Broken, Field(discriminator="kind")]
 
 
 def state_regions(plan: LaunchPlan) -> tuple[Region, ...]:

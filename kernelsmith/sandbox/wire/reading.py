@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from kernelsmith.sandbox.wire.messages import (
+from kernelsmith.sandbox.wire.exchange import (
     BuilderReply,
     BuilderRequest,
     CandidateReply,

@@ -143,17 +143,19 @@ def _python(value: Value, storages: Sequence[torch.UntypedStorage]) -> object:
 
 
 def write_outputs(
-    outputs: Sequence[torch.Tensor], arena: Arena, start: int = 0
+    outputs: Sequence[torch.Tensor], arena: Arena, start: int = 0, end: int | None = None
 ) -> tuple[tuple[OutputTensor, ...], int]:
-    """Copy tensors into the arena from byte `start`, contiguous and aligned; returns where, and the end.
+    """Copy tensors into the arena from byte `start` to at most `end`, contiguous and aligned; returns where, and the
+    first byte that is left.
 
     A tensor that does not fit is described without an offset.
     """
     written = []
+    room = arena.nbytes if end is None else min(end, arena.nbytes)
     for tensor in outputs:
         nbytes = tensor.numel() * tensor.element_size()
         begin = -(-start // ALIGNMENT) * ALIGNMENT
-        fits = begin + nbytes <= arena.nbytes
+        fits = begin + nbytes <= room
         if fits and nbytes:
             place = flat_bytes(arena.buffer, begin, nbytes).view(tensor.dtype).view(tensor.shape)
             place.copy_(tensor)

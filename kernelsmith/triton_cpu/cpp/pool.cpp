@@ -210,12 +210,115 @@ extern "C" int kernelsmith_launch_one(const Request *r, long index) {
     return kDone;
 }
 
+// ---- launches that meet ----
+//
+// To find out what calls do to each other. A thread with a seat waits at its launch until all others with a seat have
+// come to one of theirs or have left; then they take turns, a few program instances each. So every launch is under way
+// while the others' programs run, whoever wakes first and however few cores there are.
+
+static const int kSeats = 64;
+static const int kNobody = -1;
+static const long kTurns = 64;  // most turns of one launch: each wakes a thread
+
+struct Seat {
+    pthread_cond_t called;
+    bool taken, waits, runs;
+};
+
+struct Meeting {
+    pthread_mutex_t lock;
+    Seat seats[kSeats];
+    int taken, waiting;
+    int turn;
+};
+
+static Meeting meeting = {PTHREAD_MUTEX_INITIALIZER, {}, 0, 0, kNobody};
+static __thread int my_seat = kNobody;
+
+// The next seat whose launch runs, from the one behind `seat` round to itself. The caller holds the lock, here and in
+// the two below.
+static int next_running(int seat) {
+    for (int i = 1; i <= kSeats; i++)
+        if (meeting.seats[(seat + i) % kSeats].runs) return (seat + i) % kSeats;
+    return kNobody;
+}
+
+static void give_turn(int seat) {
+    meeting.turn = seat;
+    if (seat != kNobody) pthread_cond_signal(&meeting.seats[seat].called);
+}
+
+static void begin_if_all_wait() {
+    if (meeting.turn != kNobody || !meeting.waiting || meeting.waiting < meeting.taken) return;
+    for (Seat &seat : meeting.seats) {
+        seat.runs = seat.waits;
+        seat.waits = false;
+    }
+    meeting.waiting = 0;
+    give_turn(next_running(kSeats - 1));
+}
+
+static void await_turn() {
+    while (meeting.turn != my_seat) pthread_cond_wait(&meeting.seats[my_seat].called, &meeting.lock);
+}
+
+// A seat for the calling thread; 0 where there is none left.
+extern "C" int kernelsmith_sit() {
+    pthread_mutex_lock(&meeting.lock);
+    for (int i = 0; i < kSeats && my_seat == kNobody; i++) {
+        if (meeting.seats[i].taken) continue;
+        my_seat = i;
+        meeting.taken++;
+        meeting.seats[i].taken = true;
+    }
+    pthread_mutex_unlock(&meeting.lock);
+    return my_seat != kNobody;
+}
+
+// Gives the seat back, if the calling thread has one: the others wait for it no more. Returns whether it had.
+extern "C" int kernelsmith_leave() {
+    if (my_seat == kNobody) return 0;
+    pthread_mutex_lock(&meeting.lock);
+    meeting.seats[my_seat].taken = false;
+    meeting.taken--;
+    my_seat = kNobody;
+    begin_if_all_wait();
+    pthread_mutex_unlock(&meeting.lock);
+    return 1;
+}
+
+// Runs the first `total` program instances in turn with the other launches that meet.
+static int run_in_turn(const Request *r, long total) {
+    char *memory = reserve_scratch(r->scratch_bytes);
+    const bool able = memory || !r->scratch_bytes;
+    pthread_mutex_lock(&meeting.lock);
+    Seat &seat = meeting.seats[my_seat];
+    seat.waits = true;
+    meeting.waiting++;
+    begin_if_all_wait();
+    await_turn();
+    const long part = (total + kTurns - 1) / kTurns;
+    for (long i = 0; able && i < total; i += part) {
+        pthread_mutex_unlock(&meeting.lock);
+        r->run(i, i + part < total ? i + part : total, r->grid, r->args, memory);
+        pthread_mutex_lock(&meeting.lock);
+        if (next_running(my_seat) == my_seat) continue;
+        give_turn(next_running(my_seat));
+        await_turn();
+    }
+    seat.runs = false;
+    give_turn(next_running(my_seat));
+    pthread_mutex_unlock(&meeting.lock);
+    return able ? kDone : kNoMemory;
+}
+
 // Runs the whole grid and returns when it is done. Callable from any thread: while one launch owns the pool, another
 // runs on its caller alone.
 extern "C" int kernelsmith_launch(const Request *r) {
     long total;
     if (!count_programs(r, &total)) return kGridTooLarge;
     if (total == 0) return kDone;
+    if (my_seat != kNobody) return run_in_turn(r, total);
     Pool *p = pool;
     if (!wiped_on_fork && p->owner != getpid()) {
         memset((void *)p, 0, sizeof *p);
@@ -286,6 +389,7 @@ extern "C" int kernelsmith_launch_waiting(const Request *r) {
     long total;
     if (!count_programs(r, &total)) return kGridTooLarge;
     if (total == 0) return kDone;
+    if (my_seat != kNobody) run_in_turn(r, 0);  // begin together; programs that wait for each other cannot take turns
     Team t = {r, total, 0, 0};
     for (long i = 1; i < r->threads && i < total; i++) add_helper(&t);
     run_one_by_one(&t);

@@ -18,7 +18,7 @@ import json
 import math
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelsmith.errors import InfrastructureError, UsageError
@@ -79,13 +79,25 @@ class Kernel:
         """Runs the grid to its end. A slot holds an address or a scalar; a grid with a zero runs nothing."""
         self.bind(grid, slots)()
 
-    def bind(self, grid: Grid, slots: Sequence[int | float]) -> Callable[[], object]:
-        """Packs everything once; each call of the result runs the grid. Memory behind addresses must outlive it."""
-        launch = pool.load_waiting() if self.waits else pool.load()
-        return functools.partial(launch, self.request(grid, slots))
+    def cooperates(self, grid: Grid) -> bool:
+        """Whether program instances may wait for each other, in a grid that has no more of them than the device says
+        it runs at once: then they are right to, and cannot run one after the other."""
+        return self.waits and math.prod(grid) <= pool.get_num_threads()
 
-    def bind_each(self, grid: Grid, slots: Sequence[int | float]) -> Callable[[int], object]:
-        """Like `bind`, but each call runs one program instance, given by its number (x runs fastest)."""
+    def bind(self, grid: Grid, slots: Sequence[int | float], threads: int = 0) -> Callable[[], object]:
+        """Packs everything once; each call of the result runs the grid. Memory behind addresses must outlive it.
+
+        At most `threads` run it, where that is not 0, and all that a kernel waits for.
+        """
+        launch = pool.load_waiting() if self.waits else pool.load()
+        kernel = replace(self, threads=threads) if threads else self
+        return functools.partial(launch, kernel.request(grid, slots))
+
+    def bind_each(self, grid: Grid, slots: Sequence[int | float]) -> Callable[[int], object] | None:
+        """Like `bind`, but each call runs one program instance, given by its number (x runs fastest); None for
+        instances that wait for each other."""
+        if self.cooperates(grid):
+            return None
         return functools.partial(pool.load_one(), self.request(grid, slots))
 
     def request(self, grid: Grid, slots: Sequence[int | float], *, context: int | None = None) -> bytes:

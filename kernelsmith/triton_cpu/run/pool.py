@@ -128,6 +128,29 @@ def awake() -> Iterator[None]:
         set_spin(0.0)
 
 
+@contextlib.contextmanager
+def meeting() -> Iterator[None]:
+    """This thread launches together with all others inside: each waits until the others come to a launch or leave, and
+    then they take turns, one program instance each. Raises InfrastructureError where too many threads meet."""
+    if not _library().kernelsmith_sit():
+        raise InfrastructureError("too many threads want to launch together")
+    try:
+        yield
+    finally:
+        _library().kernelsmith_leave()
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """Others that meet do not wait for this thread meanwhile, nor it for them."""
+    met = _library().kernelsmith_leave()
+    try:
+        yield
+    finally:
+        if met:
+            _library().kernelsmith_sit()
+
+
 def _check(status: int) -> int:
     if status:
         kind, words = _FAILURES[status]

@@ -21,6 +21,7 @@ from typing import Any
 from kernelsmith.errors import UsageError
 from kernelsmith.faults import CheckedLaunchError, Fault, Schedule
 from kernelsmith.triton_cpu.emit.sites import Watch
+from kernelsmith.triton_cpu.run import pool
 from kernelsmith.triton_cpu.run.launch import Grid, Kernel
 from kernelsmith.triton_cpu.watch import monitor
 
@@ -55,7 +56,7 @@ class WatchedLaunch:
         kernel = replace(self._kernel, entry=entry)
         schedule, seed = requested_schedule()
         segments = [_segment(value) for value in _per_slot(kinds, values, len(slots))]
-        with _turn:
+        with pool.apart(), _turn:  # whoever holds the turn must not wait for one who wants it
             faults = monitor.run_checked(kernel, grid, slots, segments, _memory, schedule=schedule, seed=seed)
         if faults:
             raise CheckedLaunchError(tuple(map(_with_source, faults)))
