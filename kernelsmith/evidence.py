@@ -97,29 +97,85 @@ class Swept(Frozen):
 
 
 class Together(Frozen):
-    """Runs of which several were under way at once."""
+    """Calls of which several were under way at once."""
 
     at_once: int = Field(gt=0)
     runs: int = Field(gt=0)
     wrong: int = Field(ge=0)
 
 
-class Repeats(Frozen):
-    """The same call again and again: does it always give the right answer, and always the same bits?"""
+class Rate(Frozen):
+    """How many of so many equal runs were wrong."""
 
     runs: int = Field(gt=0)
     wrong: int = Field(ge=0)
-    rate_ci95: tuple[float, float]
-    """Clopper-Pearson interval of the share of wrong runs."""
-    bitwise: bool
-    """Every run on equal inputs gave equal bits."""
-    together: tuple[Together, ...] = ()
+    ci95: tuple[float, float]
+    """Clopper-Pearson interval of the share; where no run was wrong, its upper end is the one-sided bound at 95 %,
+    which the rule of three approximates."""
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.wrong > self.runs:
             raise ValueError("no more runs are wrong than there were")
         return self
+
+    @property
+    def words(self) -> str:
+        """As in `11 of 3,000 runs (0.37 %, 95 % interval 0.18 % to 0.66 %)`, after `wrong in`."""
+        low, high = (f"{100 * end:.2g} %" for end in self.ci95)
+        share = f"{100 * self.wrong / self.runs:.2g} %"
+        return f"{self.wrong:,} of {self.runs:,} runs ({share}, 95 % interval {low} to {high})"
+
+
+class Repeats(Frozen):
+    """The same calls again and again: do they always give the right answer, and always the same bits?"""
+
+    calls: Rate | None = None
+    """Real calls of the host function, one after the other."""
+    replays: Rate | None = None
+    """Replays of its launch plan, under every order of programs that the device offers."""
+    bitwise: bool = True
+    """Every run on equal inputs gave equal bits."""
+    ulp: float = Field(default=0.0, ge=0)
+    """Largest difference between right answers to equal inputs, in units in the last place."""
+    together: tuple[Together, ...] = ()
+    """Real calls of several threads, by how many at once."""
+
+    @property
+    def rate(self) -> str:
+        """What the runs show about how often it is wrong; empty where there were none."""
+        kinds = [(name, rate) for name, rate in (("calls", self.calls), ("replays", self.replays)) if rate is not None]
+        if not kinds:
+            return ""
+        wrong = [rate.words.replace("runs", name, 1) for name, rate in kinds if rate.wrong]
+        right = [f"{rate.runs:,} {name}" for name, rate in kinds if not rate.wrong]
+        if wrong:
+            return f"wrong in {' and in '.join(wrong)}" + (f", in none of {' and '.join(right)}" if right else "")
+        most = _rounded_down(1 / max(rate.ci95[1] for _, rate in kinds))
+        return f"{' and '.join(right)}, none wrong: fewer than 1 in {most:,} at 95 %"
+
+    @property
+    def bits(self) -> str:
+        """What they show about bits; empty where all were equal."""
+        if self.bitwise:
+            return ""
+        by = f" (largest difference {self.ulp:.3g} ulp)" if self.ulp else ""
+        return f"not bitwise reproducible: results differ in the last bits from run to run{by}"
+
+    @property
+    def at_once(self) -> str:
+        """What calls at once show; empty where there were none."""
+        wrong = [f"{one.wrong} of {one.runs} wrong with {one.at_once} at once" for one in self.together if one.wrong]
+        if wrong:
+            return f"calls at once: {', '.join(wrong)}"
+        calm = max((one.at_once for one in self.together), default=1)
+        return f"up to {calm} calls at once, none wrong" if calm > 1 else ""
+
+
+def _rounded_down(number: float) -> int:
+    """To two digits, so that it claims no more than was shown."""
+    unit = int(10.0 ** max(0, len(str(int(number))) - 2))
+    return int(number) // unit * unit
 
 
 class Refuted(Frozen):

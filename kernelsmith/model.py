@@ -312,6 +312,8 @@ class Job(Frozen):
     bench: bool = True
     sweeps: tuple[Sweep, ...] = ()
     """Dims that are walked size by size, after the cases of the level."""
+    repeats: int | None = Field(default=None, ge=0)
+    """How often calls, and replays, are repeated; None: as the level does."""
     check_seconds: float | None = Field(default=None, gt=0)
     """Wall seconds that the check may take; None: what the level allows. What was left out is said."""
     revealing: tuple[Where, ...] = ()

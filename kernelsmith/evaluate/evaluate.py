@@ -24,6 +24,7 @@ from kernelsmith.evaluate.clock.bench import POOL, Bench, host_alone
 from kernelsmith.evaluate.clock.configs import Dispatch, Vector, choose
 from kernelsmith.evaluate.clock.gate import Turns
 from kernelsmith.evaluate.clock.outer import OuterClock
+from kernelsmith.evaluate.repeat.repeat import Repeater
 from kernelsmith.evaluate.room.admission import Place
 from kernelsmith.evaluate.room.room import MODEL_SEED, Room
 from kernelsmith.evaluate.sessions import allowance, transport
@@ -110,8 +111,9 @@ def _verdict(
             collector=collector,
         )
         turns = Turns(room.gate, checker.excused, (candidate, launcher))
+        repeater = Repeater(checker, candidate, launcher, level=job.level, seed=job.seed, runs=job.repeats)
         try:
-            evaluation = _Evaluating(job, room, operator, candidate, launcher, checker, turns, clock).run()
+            evaluation = _Evaluating(job, room, operator, candidate, launcher, checker, turns, clock, repeater).run()
             place.whole = True
         except CandidateFailure as failure:
             if isinstance(failure, KilledFailure) and not last:
@@ -139,6 +141,7 @@ class _Evaluating:
     checker: Checker
     turns: Turns
     clock: _Clock
+    repeater: Repeater
     chosen: list[Case] = field(default_factory=list)
     disturbance: float = 0.0
     """Share of the processor that others used when the measurement began."""
@@ -149,6 +152,10 @@ class _Evaluating:
             with self.turns.shared():
                 tunables = self.load()
                 checked = self.check(tunables)
+        except CandidateFailure as failure:
+            with contextlib.suppress(CandidateFailure, InfrastructureError), self.turns.shared():
+                self.repeater.again(failure)
+            raise
         finally:
             self.clock.check = time.monotonic() - begin
         timings: tuple[Timing, ...] = ()
@@ -196,6 +203,7 @@ class _Evaluating:
         for case in [*self.chosen[:2], *agenda.workloads[-1:]]:
             self.checker.properties(case)
         agenda.tell(self.checker.collector)
+        self.repeater.check(self.chosen)
         return [
             Region(
                 dims={name: (size, size) for name, size in case.dims.items()},
@@ -276,6 +284,7 @@ class _Evaluating:
         facts = [] if self.job.level is not Level.QUICK else ["checked at quick level: a sample of the input space"]
         unavailable = self.room.rivals(self.job.operator).unavailable if self.job.bench else {}
         facts += [self.operator.policy.describe()] if self.operator.policy is not None else ()
+        facts += [bits] if self.repeater.repeats is not None and (bits := self.repeater.repeats.bits) else []
         facts += self.room.notes()
         facts += noise.note(self.disturbance) if self.room.target.torch_device == "cpu" else ()
         return facts + [f"no {name} baseline: {why}" for name, why in unavailable.items()]

@@ -416,7 +416,7 @@ class OutOfOrder:
             raise self.at_compile
         return self
 
-    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[], object]:
+    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float], threads: int = 0) -> Callable[[], object]:
         return self.launch
 
     def bind_each(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> None:

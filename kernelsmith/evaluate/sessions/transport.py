@@ -21,6 +21,8 @@ from kernelsmith.sandbox.wire.arguments import ALIGNMENT, Arguments, Region, pac
 from kernelsmith.sandbox.wire.memory import Arena, ArenaPool
 from kernelsmith.sandbox.wire.messages import OutputTensor
 
+Bytes = npt.NDArray[np.uint8]
+
 DENSE_SLACK = 4
 """A returned tensor whose strides span more than this many times its elements is handed on without its strides."""
 
@@ -145,11 +147,20 @@ def outputs(arena: Arena, described: Sequence[OutputTensor]) -> list[torch.Tenso
 
     One for which the arena had no room is not what was expected: it comes as one element expanded to its shape.
     """
-    memory = _bytes_of(arena)
+    return tensors(_bytes_of(arena), described)
+
+
+def copied(arena: Arena, nbytes: int) -> Bytes:
+    """A private copy of the first bytes."""
+    return _bytes_of(arena)[:nbytes].copy()
+
+
+def tensors(memory: Bytes, described: Sequence[OutputTensor]) -> list[torch.Tensor]:
+    """As `outputs`, out of a private copy of the arena."""
     return [_output(memory, one) for one in described]
 
 
-def _output(memory: npt.NDArray[np.uint8], one: OutputTensor) -> torch.Tensor:
+def _output(memory: Bytes, one: OutputTensor) -> torch.Tensor:
     dtype = getattr(torch, one.dtype)
     if one.offset is None:
         return torch.zeros((), dtype=dtype).expand(one.shape)
@@ -174,5 +185,5 @@ def room_for(tensors: Sequence[torch.Tensor]) -> int:
     return sum(-(-t.numel() * t.element_size() // ALIGNMENT) * ALIGNMENT + ALIGNMENT for t in tensors) + ALIGNMENT
 
 
-def _bytes_of(arena: Arena) -> npt.NDArray[np.uint8]:
+def _bytes_of(arena: Arena) -> Bytes:
     return np.frombuffer(arena.buffer, dtype=np.uint8)

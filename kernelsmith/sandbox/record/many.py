@@ -20,7 +20,7 @@ from kernelsmith.sandbox.wire.arguments import Arguments
 from kernelsmith.sandbox.wire.many import Answered, CalledMany, CallMany
 from kernelsmith.sandbox.wire.memory import Arena
 from kernelsmith.sandbox.wire.messages import Failed
-from kernelsmith.sandbox.wire.tensors import python_arguments, region_bytes, write_outputs
+from kernelsmith.sandbox.wire.tensors import python_arguments, region_bytes, torch_threads, write_outputs
 
 MEETING_SECONDS = 30.0
 """Most that a call waits for the others to begin."""
@@ -51,7 +51,8 @@ def call_many(
     lanes = [_Lane(host, request, number, arenas, device) for number in range(len(request.arguments))]
     answers: dict[int, Answered] = {}
     try:
-        with _poisoned() if request.poison else contextlib.nullcontext():
+        # helpers of torch's own would wait for a core, beside those of the kernels
+        with torch_threads(1), _poisoned() if request.poison else contextlib.nullcontext():
             if len(lanes) == 1:
                 lanes[0].work(answers, None)
             else:
@@ -124,9 +125,11 @@ class _Lane:
 @contextlib.contextmanager
 def _poisoned() -> Iterator[None]:
     """What torch allocates holds NaN, or the largest integer, until somebody writes to it."""
+    # the public function imports TorchInductor, which takes a second
+    switch: Callable[..., None] = torch._C._set_deterministic_algorithms
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    switch(True, warn_only=True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        switch(before[0], warn_only=before[1])

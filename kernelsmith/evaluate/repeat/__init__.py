@@ -1,0 +1,1 @@
+"""Is a candidate right every time, and whoever else calls it meanwhile?"""
