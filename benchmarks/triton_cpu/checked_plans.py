@@ -61,7 +61,7 @@ class _Parameters:
 
     arguments: tuple[str, ...]
 
-    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> Callable[[], object]:
+    def bind(self, grid: tuple[int, int, int], slots: Sequence[int | float], threads: int = 0) -> Callable[[], object]:
         return lambda: None
 
     def bind_each(self, grid: tuple[int, int, int], slots: Sequence[int | float]) -> None:

@@ -36,6 +36,7 @@ from kernelsmith.sandbox.limits import Ending
 from kernelsmith.sandbox.replay.launcher import Launcher
 from kernelsmith.sandbox.replay.replay import layout
 from kernelsmith.sandbox.wire.arguments import Region
+from kernelsmith.sandbox.wire.exchange import LauncherReply
 from kernelsmith.sandbox.wire.memory import Arena
 from kernelsmith.sandbox.wire.messages import (
     Arrange,
@@ -43,7 +44,6 @@ from kernelsmith.sandbox.wire.messages import (
     Done,
     Failed,
     Forget,
-    LauncherReply,
     Loaded,
     Order,
     Prepare,

@@ -22,7 +22,8 @@ from kernelsmith.evaluate.repeat import together
 from kernelsmith.evaluate.repeat.runs import WAYS, Runs, Way
 from kernelsmith.evaluate.repeat.statistics import clean_runs, interval
 from kernelsmith.evaluate.repeat.tally import Tally
-from kernelsmith.evaluate.sessions.session import CandidateFailure, CandidateSession, LauncherSession, Suspect
+from kernelsmith.evaluate.sessions.failure import CandidateFailure, Suspect
+from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
 from kernelsmith.evaluate.truth.compare import Finding, held_otherwise
 from kernelsmith.evaluate.truth.contents import Values
 from kernelsmith.evaluate.truth.inputs import Case

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from kernelsmith.evaluate.repeat.runs import Runs
 from kernelsmith.evaluate.repeat.tally import Tally
-from kernelsmith.evaluate.sessions.session import CandidateFailure
+from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.evaluate.truth.compare import Finding
 from kernelsmith.evidence import Together
 
