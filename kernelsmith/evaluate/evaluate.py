@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -203,7 +204,7 @@ class _Evaluating:
         for case in [*self.chosen[:2], *agenda.workloads[-1:]]:
             self.checker.properties(case)
         agenda.tell(self.checker.collector)
-        self.repeater.check(self.chosen)
+        self.repeater.check(self.chosen, budget.left if budget.given else math.inf)
         return [
             Region(
                 dims={name: (size, size) for name, size in case.dims.items()},

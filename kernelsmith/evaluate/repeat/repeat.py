@@ -9,6 +9,7 @@ times at once would share what two calls never do. Called by `evaluate`, on the 
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,8 @@ CONTENTS = {Level.QUICK: 2, Level.FULL: 8, Level.EXHAUSTIVE: 8}
 """Of each message."""
 SMALL_BYTES = 128 << 10
 """Of a case's inputs: larger ones cost more than they tell."""
+LOOKED_AT = 60
+"""Cases among which those to be repeated are found: their truths are likely to be known still."""
 FIRST_RUNS = 16
 """Of the first message, which shows how long a run takes."""
 MESSAGE_SECONDS = 1.0
@@ -93,7 +96,7 @@ class Repeater:
         self._launcher = launcher
         self._level = level
         self._wanted = RUNS[level] if runs is None else runs
-        self._seconds = SECONDS[level] if runs is None else float("inf")
+        self._seconds = SECONDS[level] if runs is None else math.inf
         self._thorough = runs is not None or level is not Level.QUICK
         """Whether calls at once are tried too."""
         self._random = random.Random(int(digest("repeats", str(seed)), 16))
@@ -102,8 +105,11 @@ class Repeater:
         self.repeats: Repeats | None = None
         """What was shown, if anything was."""
 
-    def check(self, cases: Sequence[Case]) -> None:
-        """Repeat some of these, which were right so far. Raises CandidateFailure for what is wrong now and then."""
+    def check(self, cases: Sequence[Case], most: float = math.inf) -> None:
+        """Repeat some of these, which were right so far, for at most so many seconds and one message of each kind.
+
+        Raises CandidateFailure for what is wrong now and then.
+        """
         chosen = self._chosen(cases)
         if not self._wanted or not chosen:
             if self._wanted:
@@ -111,17 +117,17 @@ class Repeater:
             return
         calls, replays = _Series(), _Series()
         wrong_ways: dict[Way, int] = {}
-        begin = time.monotonic()
+        begin, seconds = time.monotonic(), min(self._seconds, most)
         try:
             for number, case in enumerate(chosen):
                 share = (number + 1) / len(chosen)
-                until = begin + self._seconds * share
+                until = begin + seconds * share
                 proven = self._checker.variant(case, ())
                 self._repeat(case, proven, (calls, replays), int(self._wanted * share), until, wrong_ways)
                 self._refuse(case, proven, calls, replays, wrong_ways)
                 self._checker.forget(proven)
             if self._thorough:
-                self._at_once(chosen[0], calls)
+                self._at_once(chosen[0], calls, min(seconds, SECONDS[Level.FULL]))
         finally:
             self._note(calls, replays)
 
@@ -160,7 +166,7 @@ class Repeater:
 
     def _chosen(self, cases: Sequence[Case]) -> list[Case]:
         """The largest of the small cases, plain contents first, and some that are smaller."""
-        small = [(self._checker.known(case, 0).input_bytes, case) for case in cases]
+        small = [(self._checker.known(case, 0).input_bytes, case) for case in cases[:LOOKED_AT]]
         fitting = [(nbytes, case) for nbytes, case in small if nbytes <= SMALL_BYTES]
         plain = [pair for pair in fitting if pair[1].values is Values.NORMAL] or fitting
         ordered = [case for _, case in sorted(plain, key=lambda pair: -pair[0])]
@@ -251,10 +257,10 @@ class Repeater:
         failure.suspect = Suspect(case, FIRST_CONTENT, plan_id=proven.plan_id)
         raise failure
 
-    def _at_once(self, case: Case, alone: _Series) -> None:
+    def _at_once(self, case: Case, alone: _Series, seconds: float) -> None:
         """Calls at once, more and more of them."""
         contents = [self._checker.known(case, FIRST_CONTENT + n) for n in range(together.CONTENTS)]
-        tried = together.sweep(self._runs(contents, FIRST_CONTENT), lambda: Tally(self._judged), self._seconds)
+        tried = together.sweep(self._runs(contents, FIRST_CONTENT), lambda: Tally(self._judged), seconds)
         self._together = tuple(tried.together)
         if tried.finding is not None:
             message = f"{tried.words(alone.runs)}; {tried.finding.message}"
