@@ -53,7 +53,7 @@ def compile_ttir(kernel: Kernel, target: Any) -> Any:
 
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "kernel.ttir"  # Triton reads TTIR from files only
-        source.write_text(kernel.ttir)
+        source.write_text(kernel.ttir, encoding="utf-8")
         try:
             compiled = triton.compile(str(source), target=target, options=dict(kernel.options))
         except Exception as error:  # MLIR raises RuntimeError, the assemblers errors of their own

@@ -58,15 +58,18 @@ def test_the_view_lists_outermost_folders_and_what_links_lead_to(tmp_path: Path)
     assert view.outermost(["/"]) == ()
 
 
-def test_a_checkout_is_not_readable_only_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    package, library = tmp_path / "checkout" / "package", tmp_path / "library"
-    package.mkdir(parents=True)
-    library.mkdir()
-    monkeypatch.setattr(sys, "path", [str(package.parent), str(library), *sys.path])
-    read = view.needed(str(package), ()).read
-    assert str(package) in read
-    assert str(library) in read
-    assert str(package.parent) not in read
+def test_of_checkouts_only_the_package_and_what_is_preloaded_are_readable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Editable installs add them to the import path, and they may hold anything."""
+    package, library, editable = tmp_path / "checkout" / "package", tmp_path / "site-packages", tmp_path / "editable"
+    for folder in (package, library, editable / "preloaded", editable / "beside"):
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
+    monkeypatch.setattr(sys, "path", [str(package.parent), str(library), str(editable), *sys.path])
+    read = view.needed(str(package), (), ("preloaded.part", "json", "no_such_module")).read
+    shown = {path for path in read if path.startswith(str(tmp_path))}
+    assert shown == {str(package), str(library), str(editable / "preloaded")}
 
 
 def test_folders_below_a_private_home_are_reachable_and_nothing_beside_them(tmp_path: Path) -> None:
@@ -347,6 +350,6 @@ def test_root_becomes_another_user() -> None:
 def test_a_layer_that_fails_later_fails_the_fork() -> None:
     with light_zygote() as zygote:
         with pytest.raises(InfrastructureError, match="could not confine itself: OverflowError"):
-            zygote.spawn("honest_role", limits=Limits(processes=1 << 80))
+            zygote.spawn("honest_role", limits=Limits(file_bytes=1 << 80))
         with zygote.spawn("honest_role", limits=SMALL) as child:
             assert ask(child, "ping") == "pong"

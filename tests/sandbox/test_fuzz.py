@@ -21,6 +21,7 @@ import torch
 from pydantic import ValidationError
 
 import kernelsmith
+from kernelsmith.faults import Fault, FaultKind
 from kernelsmith.outcome import Outcome
 from kernelsmith.plan import (
     MAX_ARGUMENTS,
@@ -45,6 +46,7 @@ from kernelsmith.sandbox.wire import kernel_text
 from kernelsmith.sandbox.wire.messages import (
     Called,
     Choice,
+    Examined,
     Failed,
     KernelBuild,
     Launched,
@@ -52,6 +54,8 @@ from kernelsmith.sandbox.wire.messages import (
     OutputTensor,
     Prepared,
     Replay,
+    Replayed,
+    Sampled,
     Structure,
     Tunable,
     state_regions,
@@ -76,6 +80,7 @@ PLAN = LaunchPlan(
     ),
     outputs=(X.model_copy(update={"buffer": 1}),),
 )
+FAULT = Fault(FaultKind.RACE, "k", "k.py:3", "tl.store", (1, 2, 3), lane=(4,), tensor="x", index=(5,), other=(0, 0, 1))
 OUTPUT = OutputTensor(dtype="float32", shape=(8,), strides=(1,), offset=0)
 REPLIES = (
     Called(plan=PLAN, structure=Structure(kind="tuple"), outputs=(OUTPUT,), choices=(Choice(kernel="k", config=0),)),
@@ -83,7 +88,11 @@ REPLIES = (
     Loaded(tunables=(Tunable(kernel="k", configs=("a", "b"), keys=("n",)),)),
     Prepared(plan_id=0, kernels=(KernelBuild(name="k", seconds=0.5),)),
     Failed(outcome=Outcome.CRASHED, message="m", line=3),
+    Sampled(nanoseconds=1000, state_intact=True, overrun=(0, 1)),
+    Replayed(outputs=(OUTPUT,), state_intact=True, overrun=(1,)),
+    Examined(faults=(FAULT,)),
 )
+OF_LAUNCHERS = (Prepared, Sampled, Replayed, Examined)
 ODD = (-1, 0, 1, 63, 2**31, 2**40, 2**63, 2**64, 10**30, 1.5, "", "0", "nan", "launch", None, True, [], {}, [[0]])
 
 
@@ -120,7 +129,7 @@ def test_damaged_replies_are_refused_or_closed() -> None:
         reply = REPLIES[number % len(REPLIES)]
         tree = damage(json.loads(reply.model_dump_json()), rng)
         try:
-            read = (launcher_reply if isinstance(reply, Prepared) else candidate_reply)(json.dumps(tree).encode())
+            read = (launcher_reply if isinstance(reply, OF_LAUNCHERS) else candidate_reply)(json.dumps(tree).encode())
         except ValueError:
             refused += 1
             continue
@@ -128,6 +137,8 @@ def test_damaged_replies_are_refused_or_closed() -> None:
             assert all(view.extent <= read.plan.buffers[view.buffer].nbytes for view in read.plan.views())
             assert sum(region.nbytes for region in state_regions(read.plan)) <= MAX_STATE_BYTES
             assert len(read.plan.canonical()) < 10_000
+        if isinstance(read, OF_LAUNCHERS):
+            assert len(max(re.findall(r"[0-9]+", read.model_dump_json()), key=len, default="")) <= 20
     assert 300 < refused < 600
 
 

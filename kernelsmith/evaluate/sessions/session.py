@@ -141,7 +141,8 @@ class ChildSession:
         if end.ending is Ending.STUCK:
             return StuckError(self._what, end)
         if end.ending is Ending.LOST:
-            return InfrastructureError(f"the sandbox lost the {self._what} process ({end.describe()})")
+            why = end.log.rstrip().rpartition("\n")[2]  # the sandbox's own last word
+            return InfrastructureError(f"the sandbox lost the {self._what} process: {why}")
         if end.ending is Ending.TIMEOUT and end.seconds > self._limits.seconds > seconds:
             limit = f"{self._limits.seconds:g} s"  # mostly those in which others were at work
             return InfrastructureError(f"the {self._what} process had to end after {limit}, before its work was done")

@@ -202,6 +202,9 @@ class Watched:
 
     def _tree(self) -> list[int]:
         if self.facts.own_pids:
+            with self._lock:
+                if self._dead():
+                    return []  # its number may be another's by now, who must not be stopped or counted
             return [self.facts.pid, *usage.descendants(self.facts.pid)]
         # Orphans become the zygote's children, but stay in the child's process group.
         family = usage.descendants(self.facts.zygote_pid)

@@ -14,6 +14,8 @@ from pathlib import Path
 from kernelsmith.sandbox.limits import Layers
 
 _FIRST_WITH_LANDLOCK = (5, 13)
+_READ_ONLY_MOUNTS = "mount_setattr: Function not implemented"
+"""What kernels before 5.12 say when namespaces are tried."""
 _CONTAINER = (
     "a container runtime refuses it: docker or podman run with --security-opt seccomp=PROFILE where PROFILE allows "
     "unshare, setns, mount, umount2, pivot_root and mount_setattr (or is `unconfined`), and --security-opt "
@@ -31,9 +33,11 @@ def advise(layers: Layers, root: Path = Path("/")) -> tuple[Advice, ...]:
     """For each layer that does not hold; `root` is where /proc and the like are looked at."""
     found = []
     if not layers.user_namespace:
-        found.append(Advice("namespaces", _for_namespaces(root)))
+        old = any(_READ_ONLY_MOUNTS in note for note in layers.notes)
+        found.append(Advice("namespaces", "use Linux 5.12 or newer" if old else _for_namespaces(root)))
     elif not layers.network_namespace:
-        found.append(Advice("network namespace", f"allow new network and ipc namespaces; {_CONTAINER}"))
+        change = "allow new network and ipc namespaces"
+        found.append(Advice("network namespace", f"{change}; {_CONTAINER}" if _in_container(root) else change))
     if layers.user_namespace and not layers.fresh_proc:
         change = "parts of /proc are covered: docker run --security-opt systempaths=unconfined, podman run "
         found.append(Advice("own /proc", change + "--security-opt unmask=ALL"))
@@ -64,9 +68,11 @@ def _for_namespaces(root: Path) -> str:
         setting = root / "proc/sys" / name
         if setting.is_file() and setting.read_text().strip() == closed:
             return f"{name.replace('/', '.')} is {closed}: {change}"
-    if (root / ".dockerenv").exists() or (root / "run/.containerenv").exists():
-        return _CONTAINER
-    return "allow unprivileged user namespaces"
+    return _CONTAINER if _in_container(root) else "allow unprivileged user namespaces"
+
+
+def _in_container(root: Path) -> bool:
+    return (root / ".dockerenv").exists() or (root / "run/.containerenv").exists()
 
 
 def _for_landlock(root: Path) -> str:

@@ -34,7 +34,7 @@ def enter(setup: Setup) -> World:
 
     Raises OSError where the interpreter is out of reach of the user that it becomes.
     """
-    paths = view.needed(setup.package, (*setup.path, *setup.readable))
+    paths = view.needed(setup.package, (*setup.path, *setup.readable), setup.preload)
     layers = Layers(
         landlock_abi=0 if Layer.LANDLOCK in setup.without else min(landlock.abi(), setup.newest_landlock),
         seccomp=Layer.SECCOMP not in setup.without and seccomp.available(),
@@ -222,7 +222,7 @@ def in_fork(work: Callable[[], str]) -> str:
 
 
 def keep_warm(world: World) -> None:
-    """What was compiled before the first fork is read by all and changed by none, Landlock or not."""
+    """What was compiled before the first fork is read by all and changed by none: a mount sees to that, or Landlock."""
     if world.layers.mount_namespace:
         linux.mount_readonly(view.WARM)
 

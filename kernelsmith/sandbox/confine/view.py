@@ -8,10 +8,11 @@ builds it once per zygote; where mounts are not allowed, the same list becomes L
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,12 +39,13 @@ class Paths:
     accelerators: bool  # whether any of the devices is more than /dev/null and its like
 
 
-def needed(package: str, extra: Sequence[str]) -> Paths:
+def needed(package: str, extra: Sequence[str], modules: Iterable[str] = ("torch", "triton")) -> Paths:
     """The paths for this interpreter, this package (its folder) and the caller's `extra` ones.
 
-    An import path that merely holds the package, such as a checkout, is left out: it may hold anything.
+    Import paths that are no folders of installed packages, such as the checkouts that editable installs add, may hold
+    anything: of them, only the `modules` are shown.
     """
-    imports = [entry for entry in sys.path if entry and entry != str(Path(package).parent)]
+    imports = [*filter(_holds_packages, sys.path), *_folders(modules)]
     libraries = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
     listed = [*_expand(_SYSTEM), sys.prefix, sys.base_prefix, *imports, package, *libraries, *extra]
     accelerators = [path for path in extra if _is_device(path)]
@@ -54,6 +56,19 @@ def needed(package: str, extra: Sequence[str]) -> Paths:
         devices=tuple(dict.fromkeys(path for path in nodes if _is_device(path))),
         accelerators=bool(accelerators),
     )
+
+
+def _holds_packages(entry: str) -> bool:
+    path = Path(entry)
+    own = any(path.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix))
+    return own or path.name in ("site-packages", "dist-packages")
+
+
+def _folders(modules: Iterable[str]) -> Iterator[str]:
+    """Where the top-level packages of these modules lie, or the files of plain ones; nothing is imported."""
+    for name in dict.fromkeys(module.partition(".")[0] for module in modules):
+        if spec := importlib.util.find_spec(name):
+            yield from spec.submodule_search_locations or [spec.origin or ""]
 
 
 def outermost(paths: Iterable[str]) -> tuple[str, ...]:

@@ -101,8 +101,10 @@ class Launcher:
                 case Prepare():
                     return self._prepare(request, arenas)
                 case Forget():
-                    self._prepared.pop(request.plan_id, None)
-                    self._arranged = []
+                    forgotten = self._prepared.pop(request.plan_id, None)
+                    self._arranged = [
+                        copy for copy in self._arranged if not forgotten or copy.plan is not forgotten.plan
+                    ]
                     self._examinations.pop(request.plan_id, None)
                     return Done()
                 case Replay():
@@ -207,11 +209,12 @@ class Launcher:
 
     def _examine(self, request: Examine, arenas: Sequence[Arena]) -> Examined:
         workspace = self._workspace(request.plan_id)
-        examination = self._examinations.setdefault(request.plan_id, Examination(workspace, self._compile_checked))
+        if request.plan_id not in self._examinations:
+            self._examinations[request.plan_id] = Examination(workspace, self._compile_checked)
         inputs = [region_bytes(arenas[0], region) for region in request.inputs]
         self._take(workspace.plan, request.built, checked=True)
         with torch_threads(1):
-            faults = examination.run(inputs, schedule=request.schedule, seed=request.seed)
+            faults = self._examinations[request.plan_id].run(inputs, schedule=request.schedule, seed=request.seed)
         return Examined(faults=faults[:MAX_FAULTS])
 
     def _workspace(self, plan_id: int) -> Workspace:

@@ -90,7 +90,7 @@ class OutputTensor(Frozen):
 
 OutputTensors = Annotated[tuple[OutputTensor, ...], Field(max_length=MAX_OUTPUTS)]
 UntrustedText = Annotated[str, Field(max_length=MAX_TEXT_CHARS), AfterValidator(clean)]
-Overrun = Annotated[tuple[int, ...], Field(max_length=MAX_BUFFERS)]
+Overrun = Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_BUFFERS)], ...], Field(max_length=MAX_BUFFERS)]
 
 
 class Failed(Frozen):
@@ -323,7 +323,7 @@ class Sample(Frozen):
 
 class Sampled(Frozen):
     kind: Literal["sampled"] = "sampled"
-    nanoseconds: int
+    nanoseconds: int = Field(gt=0, lt=2**63)
     """All steps of the plan, nothing else."""
     state_intact: bool
     overrun: Overrun = ()
@@ -384,6 +384,9 @@ def _plain_fault(fault: Fault) -> Fault:
         raise ValueError(f"a text of a fault has more than {MAX_TEXT_CHARS} characters")
     if any(len(index or ()) > MAX_RANK for index in (fault.lane, fault.index)):
         raise ValueError(f"an index of a fault has more than {MAX_RANK} dimensions")
+    numbers = (*fault.program, *(fault.lane or ()), *(fault.index or ()), *(fault.other or ()), fault.count)
+    if not all(-(2**63) <= number < 2**63 for number in numbers):
+        raise ValueError("a number of a fault has more than 64 bits")
     return replace(
         fault,
         kernel=clean(fault.kernel),
