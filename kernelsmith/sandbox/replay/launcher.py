@@ -101,10 +101,8 @@ class Launcher:
                 case Prepare():
                     return self._prepare(request, arenas)
                 case Forget():
-                    forgotten = self._prepared.pop(request.plan_id, None)
-                    self._arranged = [
-                        copy for copy in self._arranged if not forgotten or copy.plan is not forgotten.plan
-                    ]
+                    gone = self._prepared.pop(request.plan_id, None)
+                    self._arranged = [copy for copy in self._arranged if gone is None or copy.plan is not gone.plan]
                     self._examinations.pop(request.plan_id, None)
                     return Done()
                 case Replay():
