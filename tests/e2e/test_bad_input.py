@@ -12,17 +12,23 @@ import resource
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from kernelsmith import session
+from kernelsmith import session, targets
+from kernelsmith.config import Settings
+from kernelsmith.execute import Executor
+from kernelsmith.execute.local import LocalExecutor
+from kernelsmith.model import OperatorRef
 from kernelsmith.propose import remote, specs
 from kernelsmith.runs import CallStatus
 from kernelsmith.store import FILE, Store
+from kernelsmith.targets import Target
 from tests.cli_with_fakes import fake_executor
 from tests.e2e import kernels
 from tests.e2e.running import ROOT, Folder
@@ -50,16 +56,47 @@ OPERATORS = {
 }
 
 
-@pytest.mark.parametrize("case", OPERATORS)
-def test_an_operator_that_cannot_be_used(folder: Folder, case: str) -> None:
-    (old, new), words = OPERATORS[case]
+@pytest.fixture(scope="module")
+def judge() -> Iterator[LocalExecutor]:
+    """A real one in its own process, which takes seconds to start."""
+    with LocalExecutor("cpu") as executor:
+        yield executor
+
+
+@pytest.fixture
+def judged(cli: Cli, judge: LocalExecutor, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Commands in this process, all with that judge."""
+
+    @contextmanager
+    def shared(device: str, settings: Settings, operator: OperatorRef) -> Iterator[tuple[Target, Executor]]:
+        yield targets.resolve(device), judge
+
+    monkeypatch.setattr(session, "executor_for", shared)
+    (cli.folder / "op.py").write_text(kernels.OPERATOR)
+    return cli
+
+
+def spoilt(case: str) -> str:
+    (old, new), _ = OPERATORS[case]
     assert kernels.OPERATOR.count(old) == 1
-    folder.operator.write_text(kernels.OPERATOR.replace(old, new))
-    done = folder.run("tune", "op.py", "--json")
-    refused(done, "op.py:", words)
-    assert done.stdout == "" and not folder.left_behind()
-    with Store.open(folder.path / "runs") as store:
+    return kernels.OPERATOR.replace(old, new)
+
+
+@pytest.mark.parametrize("case", OPERATORS)
+def test_an_operator_that_cannot_be_used(judged: Cli, case: str) -> None:
+    (judged.folder / "op.py").write_text(spoilt(case))
+    done = judged("tune", "op.py", "--json")
+    refused(done, "op.py:", OPERATORS[case][1])
+    assert done.stdout == ""
+    with Store.open(judged.folder / "runs") as store:
         assert store.runs() == (), "no run begins"
+
+
+def test_an_operator_that_cannot_be_used_leaves_nothing(folder: Folder) -> None:
+    folder.operator.write_text(spoilt("raises"))
+    done = folder.run("tune", "op.py", "--json")
+    refused(done, "op.py:", OPERATORS["raises"][1])
+    assert done.stdout == "" and not folder.left_behind()
 
 
 @pytest.mark.parametrize(
@@ -69,9 +106,9 @@ def test_an_operator_that_cannot_be_used(folder: Folder, case: str) -> None:
         (kernels.FORBIDDEN_IMPORT, "rejected", "line 2: import of 'subprocess'"),
     ],
 )
-def test_a_kernel_that_is_refused_unseen_is_an_answer(folder: Folder, source: str, outcome: str, words: str) -> None:
-    (folder.path / "kernel.py").write_text(source)
-    done = folder.run("check", "kernel.py", "--op", "op.py", "--json")
+def test_a_kernel_that_is_refused_unseen_is_an_answer(judged: Cli, source: str, outcome: str, words: str) -> None:
+    (judged.folder / "kernel.py").write_text(source)
+    done = judged("check", "kernel.py", "--op", "op.py", "--json")
     report = json.loads(done.stdout)
     assert (done.returncode, report["outcome"], report["stage"]) == (1, outcome, "screen")
     assert words in report["message"] and done.stderr == ""

@@ -301,7 +301,7 @@ def test_warm_runs_once_before_any_fork_and_no_fork_changes_what_it_left(mode: s
 
 
 @pytest.mark.parametrize("mode", ["full", "without namespaces"])
-def test_what_was_built_before_is_there_to_warm_up_with_and_its_place_is_not_told(mode: str, tmp_path: Path) -> None:
+def test_what_was_built_before_is_there_to_warm_up_with(mode: str, tmp_path: Path) -> None:
     (tmp_path / "pool.so").write_text("compiled")
     environment = {BUILT: str(tmp_path / "pool.so")}
     with light_zygote(mode, warm="warm_counter.count", environment=environment) as zygote:
