@@ -26,8 +26,16 @@ def _readable(what: str) -> Iterator[None]:
         yield
     except (ValidationError, ValueError, TypeError, LookupError, RecursionError) as error:
         raise StoreError(
-            f"{what}: the stored record cannot be read: {error}", "it was changed by hand, or by another kernelsmith"
+            f"{what}: the stored record cannot be read: {_reason(error)}",
+            "it was changed by hand, or by another kernelsmith",
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
+    return str(error) or type(error).__name__
 
 
 def exact(usage: Usage) -> str:

@@ -44,6 +44,8 @@ def _code(key: bytes, spec: RunSpec) -> str:
 
 def _key(path: Path) -> bytes | None:
     """The user's key, made at first need; None where it cannot be kept to oneself."""
+    if (known := _read(path)) is not None:
+        return known
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

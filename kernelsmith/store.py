@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +34,10 @@ MAX_CELL_BYTES = 16 << 20
 """Of one value; the longest that are written are replies and operators of a few MiB."""
 BUSY_SECONDS = 30.0
 """How long a write waits for another process; transactions take milliseconds."""
+
+
+Skip = Callable[[StoreError], None]
+"""Hears of what is left out because it cannot be read."""
 
 
 class Store:
@@ -212,9 +216,17 @@ class Store:
         except FileNotFoundError:
             return None
 
-    def runs(self) -> tuple[Run, ...]:
-        """Newest first."""
-        return tuple(rows.run(row) for row in self._rows("SELECT * FROM runs ORDER BY created DESC, rowid DESC"))
+    def runs(self, skip: Skip | None = None) -> tuple[Run, ...]:
+        """Newest first. Raises StoreError for one that cannot be read, or tells `skip` and leaves it out."""
+        found = []
+        for row in self._rows("SELECT * FROM runs ORDER BY created DESC, rowid DESC"):
+            try:
+                found.append(rows.run(row))
+            except StoreError as error:
+                if skip is None:
+                    raise
+                skip(error)
+        return tuple(found)
 
     def find(self, prefix: str) -> Run:
         """The run whose id begins with `prefix`; UsageError unless there is exactly one."""

@@ -10,6 +10,7 @@ import os
 import pty
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -235,6 +236,29 @@ def test_a_run_from_elsewhere_is_judged_confined_and_asks_nobody_unnamed(cli: Cl
     assert (cli.folder / "runs" / first.run / "operator.py").read_text() == "def op(x): ...\n"
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("UPDATE runs SET spec = '[]' WHERE id = ?", "Input should be an object"),
+        ("UPDATE runs SET stop = 'bored' WHERE id = ?", "stop: Input should be "),
+        ("UPDATE trials SET parents = '{' WHERE run = ?", "trial 1 of run"),
+    ],
+)
+def test_a_row_that_cannot_be_read_hides_no_other_run(cli: Cli, change: str, words: str) -> None:
+    for _ in range(2):
+        cli("tune", "op.py", "--model", cli.replies(code("faster 1.1")), "--max-trials", "1")
+    with Store.open(Path("runs")) as store:
+        good, bad = (run.id for run in store.runs())
+    with sqlite3.connect("runs/kernelsmith.db") as connection:
+        connection.execute(change, [bad])
+    connection.close()
+    for command in (["report"], ["runs", "list"]):
+        done = cli(*command)
+        assert done.returncode == 2 and good in done.stdout and bad not in done.stdout
+        assert f"left out: {'run' if 'runs' in change else 'trial 1 of run'} {bad}" in done.stderr
+        assert words in done.stderr and "pydantic" not in done.stderr
+
+
 def test_resume_keeps_what_the_run_began_with(cli: Cli) -> None:
     cli("tune", "op.py", "--model", cli.replies(code("faster 1.1")), "--width", "3", "--max-trials", "1", "--seed", "5")
     with Store.open(Path("runs")) as store:
@@ -330,6 +354,9 @@ def test_bench_is_a_gate(cli: Cli) -> None:
     assert cli("bench", fast, "--op", "op.py").returncode == 0
     assert cli("bench", fast, "--op", "op.py", "--fail-under", "1.4").returncode == 0
     assert cli("bench", fast, "--op", "op.py", "--fail-under", "1.5").returncode == 1, "1.5 is not proven"
+    for unclear in ("nan", "inf", "0", "-1"):
+        refused = cli("bench", fast, "--op", "op.py", "--fail-under", unclear)
+        assert refused.returncode == 2 and "--fail-under" in refused.stderr
     both = cli("bench", fast, slow, "--op", "op.py", "--fail-under", "1", "--json")
     assert both.returncode == 1
     reports = records.KernelReports.model_validate_json(both.stdout).kernels

@@ -83,3 +83,9 @@ def test_level_of_the_verdict_decides_rechecked(store: Store, run: Run) -> None:
     verdict = full.verdict.model_copy(update={"level": Level.FULL})
     store.add_verdict(run, full.model_copy(update={"verdict": verdict}), 10.0)
     assert summarise(store, [run]).runs[0].rechecked
+
+
+def test_an_interrupted_run_says_so_once(store: Store) -> None:
+    run = store.create(spec()).model_copy(update={"status": RunStatus.INTERRUPTED, "stop": StopReason.INTERRUPTED})
+    store.finish(run)
+    assert f"{run.id}: op on fake, interrupted\n" in render(summarise(store, store.runs()), "table")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import sys
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import typer
 
 from kernelsmith.commands import options
 from kernelsmith.commands.common import EXIT_NO, duration, operator_ref, print_lines, print_record
+from kernelsmith.errors import UsageError
 
 if TYPE_CHECKING:
     from kernelsmith.config import Settings
@@ -96,6 +98,8 @@ def bench(
     flags = {"device": device, "tolerance": tolerance, "targets": targets}
     settings = config.load(flags | {"unsafe_no_sandbox": unsafe_no_sandbox or None})
     ref = operator_ref(operator, overrides, max_bytes, settings, foreign=foreign)
+    if fail_under is not None and not 0 < fail_under < math.inf:
+        raise UsageError(f"--fail-under {fail_under}: not a speed-up", "give a positive number, such as 1.1")
     reports = _judge(tuple(kernels), ref, settings, _Asked(Level.QUICK, seed=seed, bench=True), quiet=quiet)
     _show(reports, json=json, quiet=quiet)
     raise typer.Exit(0 if all(_fast_enough(report, fail_under) for report in reports) else EXIT_NO)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelsmith.commands import options
-from kernelsmith.commands.common import EXIT_NO, print_lines, print_record
-from kernelsmith.errors import UsageError
+from kernelsmith.commands.common import EXIT_ERROR, EXIT_NO, print_lines, print_record
+from kernelsmith.errors import StoreError, UsageError
+from kernelsmith.keys import redact
+from kernelsmith.text import line
 
 if TYPE_CHECKING:
     from kernelsmith.store import Store
@@ -43,6 +47,20 @@ def _opened(runs: Path | None) -> Store:
     return Store.open(config.load({"runs": runs}).runs, create=False)
 
 
+@contextmanager
+def _each_readable() -> Iterator[Callable[[StoreError], None]]:
+    """One bad row hides no other run: it is told on stderr, and costs exit code 2 after all else is printed."""
+    skipped: list[StoreError] = []
+
+    def skip(error: StoreError) -> None:
+        skipped.append(error)
+        sys.stderr.write(f"left out: {line(redact(error.message), 400)}\n")
+
+    yield skip
+    if skipped:
+        raise typer.Exit(EXIT_ERROR)
+
+
 def report(
     names: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs; by default all.")] = None,
     form: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TABLE,
@@ -53,10 +71,10 @@ def report(
     """Runs, outcomes, the best kernel per workload, and what was spent. Needs no device and no torch."""
     from kernelsmith.report import render, summarise
 
-    with _opened(runs) as store:
-        chosen = [store.find(name) for name in names] if names else list(store.runs())
-        reports = summarise(store, chosen)
-    sys.stdout.write(render(reports, "json" if json else form.value))
+    with _opened(runs) as store, _each_readable() as skip:
+        chosen = [store.find(name) for name in names] if names else store.runs(skip)
+        reports = summarise(store, chosen, skip)
+        sys.stdout.write(render(reports, "json" if json else form.value))
 
 
 @app.command("list")
@@ -71,10 +89,10 @@ def list_runs(
     from kernelsmith.report import summarise
     from kernelsmith.report.text import overview
 
-    with _opened(runs) as store:
-        reports = summarise(store, store.runs())
-    chosen = Reports(runs=tuple(r for r in reports.runs if status is None or r.status.value == status.value))
-    print_record(chosen) if json else print_lines(overview(chosen))
+    with _opened(runs) as store, _each_readable() as skip:
+        reports = summarise(store, store.runs(skip), skip)
+        chosen = Reports(runs=tuple(r for r in reports.runs if status is None or r.status.value == status.value))
+        print_record(chosen) if json else print_lines(overview(chosen))
 
 
 @app.command()

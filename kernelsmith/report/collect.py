@@ -6,14 +6,23 @@ from collections import Counter
 from collections.abc import Iterable
 
 from kernelsmith.briefing import scores
+from kernelsmith.errors import StoreError
 from kernelsmith.records import Reports, RunReport, RunState, WorkloadBest
 from kernelsmith.runs import CallStatus, Run, RunStatus, TrialRecord, spent
-from kernelsmith.store import Store
+from kernelsmith.store import Skip, Store
 
 
-def summarise(store: Store, runs: Iterable[Run]) -> Reports:
-    """In the order given."""
-    return Reports(runs=tuple(_report(store, run) for run in runs))
+def summarise(store: Store, runs: Iterable[Run], skip: Skip | None = None) -> Reports:
+    """In the order given. Raises StoreError for one that cannot be read, or tells `skip` and leaves it out."""
+    reports = []
+    for run in runs:
+        try:
+            reports.append(_report(store, run))
+        except StoreError as error:
+            if skip is None:
+                raise
+            skip(error)
+    return Reports(runs=tuple(reports))
 
 
 def _report(store: Store, run: Run) -> RunReport:

@@ -125,7 +125,7 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
 
 
 def _ended(report: RunReport) -> str:
-    return f"{report.status} {report.stop or ''}".rstrip()
+    return " ".join(dict.fromkeys(filter(None, [report.status.value, report.stop and report.stop.value])))
 
 
 def _best(report: RunReport) -> str:

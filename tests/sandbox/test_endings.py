@@ -9,6 +9,7 @@ import pytest
 from kernelsmith.drill import catalog
 from kernelsmith.drill.role import ROLE
 from kernelsmith.drill.world import ask
+from kernelsmith.sandbox.children import process
 from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Exit
 from kernelsmith.sandbox.wire.memory import Arena
@@ -66,3 +67,10 @@ def test_arenas_that_are_held_but_not_mapped_are_memory(zygote: Zygote) -> None:
                     arena.buffer[:] = bytes(arena.nbytes)
                     child.request(b"[]", [arena.fd], seconds=20)
         assert ended.value.exit.ending is Ending.MEMORY
+
+
+def test_too_few_open_files_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process.resource, "getrlimit", lambda which: (64, 64))
+    assert process._scarce() == "only 64 files may be open here: raise the hard limit (ulimit -n)"
+    monkeypatch.setattr(process.resource, "getrlimit", lambda which: (1024, 4096))
+    assert process._scarce() == "is memory short?"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -137,6 +138,17 @@ def _private_folder(inside: str | None = None) -> str:
     return folder
 
 
+FEWEST_FILES = 100
+"""Open files that a process must be allowed: with 64 a child dies before it can say why, with 100 all works."""
+
+
+def _scarce() -> str:
+    """What a child may have been short of."""
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = files != resource.RLIM_INFINITY and files < FEWEST_FILES
+    return f"only {files} files may be open here: raise the hard limit (ulimit -n)" if few else "is memory short?"
+
+
 class Wires:
     """What ties one child to the judge: the ends of descriptors that we keep, those that go to the zygote, its files.
 
@@ -186,7 +198,7 @@ class Wires:
         try:
             frame = self.channel.receive(self._deadline)
         except PeerGoneError as error:
-            raise InfrastructureError("a child died before it was confined", "is memory short?") from error
+            raise InfrastructureError("a child died before it was confined", _scarce()) from error
         said = json.loads(frame.payload)
         if "error" in said:
             raise InfrastructureError(f"a child could not confine itself: {said['error']}")
