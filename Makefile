@@ -17,7 +17,7 @@ tune: setup
 	$(BIN)/kernelsmith tune examples/rms_norm.py --device cpu --max-time 4m
 
 test: setup
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff format --check .
