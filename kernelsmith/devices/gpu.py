@@ -30,8 +30,9 @@ BLOCK_SECONDS, BLOCK_SECONDS_PER_STEP = 300e-6, 30e-6
 """How long the device is kept busy while work is queued for the clock: a launch takes Triton's Python 10 microseconds
 or so. Doubled whenever it was too short."""
 LONGEST_BLOCK_SECONDS = 0.5
-_CYCLES_PER_SECOND = 2e9
-"""Of `torch.cuda._sleep`; an upper bound of today's clocks, so that it never sleeps shorter than asked."""
+_CYCLES_PER_SECOND = 3e9
+"""Of `torch.cuda._sleep`; above the boost clocks that datasheets name (an RTX 4090: 2.52 GHz), so that it never sleeps
+shorter than asked."""
 _DIALECT_TYPES = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "u64": "i64"}
 _POINTER = re.compile(r"!tt\.ptr<(.+)>$")
 
@@ -48,7 +49,8 @@ def kind_of(parameter: str) -> str:
 
 
 def compile_ttir(kernel: Kernel, target: Any) -> Any:
-    """Triton's `CompiledKernel` for a `GPUTarget`; needs no device. Raises ValueError with the compiler's words."""
+    """Triton's `CompiledKernel` for a `GPUTarget`; needs no device. Raises ValueError with the compiler's words, and
+    InfrastructureError where this machine keeps it from working."""
     import triton
 
     with tempfile.TemporaryDirectory() as folder:
@@ -56,6 +58,8 @@ def compile_ttir(kernel: Kernel, target: Any) -> Any:
         source.write_text(kernel.ttir, encoding="utf-8")
         try:
             compiled = triton.compile(str(source), target=target, options=dict(kernel.options))
+        except OSError as error:  # no assembler, no room for its files
+            raise InfrastructureError(f"Triton's compiler cannot work here: {error}") from error
         except Exception as error:  # MLIR raises RuntimeError, the assemblers errors of their own
             raise ValueError(f"{type(error).__name__}: {error}") from error
     # TTIR spells types in ways that the launchers do not know, and knows no unsigned integers.

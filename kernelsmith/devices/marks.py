@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,9 +23,14 @@ def own_folder() -> Path:
     """A folder of this user's own for locks and marks; outlives the process, not the machine."""
     base = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(base) / "kernelsmith" if base else Path(tempfile.gettempdir()) / f"kernelsmith-{os.getuid()}"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise InfrastructureError(f"{folder} belongs to another user", "remove it, or set XDG_RUNTIME_DIR or TMPDIR")
+    hint = "remove it, or set XDG_RUNTIME_DIR or TMPDIR to a folder of your own"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = folder.lstat()  # in a folder that all may write to, somebody else may have put a link there
+    except OSError as error:
+        raise InfrastructureError(f"{folder}: {error.strerror}", hint) from error
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o077:
+        raise InfrastructureError(f"{folder} is no folder that only this user may use", hint)
     return folder
 
 

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from kernelsmith.base import digest
 from kernelsmith.devices import cards, marks
 from kernelsmith.devices.cards import Card
-from kernelsmith.errors import InfrastructureError
+from kernelsmith.errors import KernelsmithError
 from kernelsmith.evaluate.clock.gate import DeviceGate
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.evaluate.sessions.stuck import StuckError
@@ -30,6 +31,8 @@ from kernelsmith.targets import resolve
 
 CHANCES = 2
 """Cards that one candidate may hang."""
+MOST_TURNS = 5
+"""Verdicts on cards that others hung meanwhile, the last of which counts; for cards of which none stays well."""
 PATIENCE_SECONDS = 120.0
 """How long a judge without any card waits for one that it gave up itself."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
@@ -62,33 +65,42 @@ class Rooms:
         """Cards that this judge gave up."""
         self._closed = threading.Event()
 
-    def room(self) -> Room:
-        """On the first card that is well. Raises UsageError if there is no card, DeviceLostError if none is well or
-        becomes so soon."""
-        with self._lock:
-            deadline = time.monotonic() + PATIENCE_SECONDS
-            pauses = _pauses()
-            if self._room is not None and (trouble := self._room.unwell) is not None:
-                self._abandon(self._room, marks.new(self._room.card.name, trouble.why, pid=trouble.pid))
-            while self._room is None:
-                bad: list[DeviceMark] = []
-                for card in cards.present(self._target):
-                    mark = marks.read(card.name)
-                    self._room = self._make(card) if mark is None else self._recovered(card, mark)
-                    if self._room is not None:
-                        return self._room
-                    bad.extend(filter(None, [marks.read(card.name)]))
-                if not self._own or time.monotonic() > deadline or self._closed.wait(next(pauses)):
-                    raise _lost(bad)
-            return self._room
+    def room(self, *, enter: bool = False) -> Room:
+        """On the first card that is well; to `enter` it counts one job more in it. Raises UsageError if there is no
+        card, DeviceLostError if none is well or becomes so soon."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        for pause in _pauses():
+            with self._lock:
+                bad = self._look()
+                if self._room is not None:
+                    self._at_work[self._room] += enter
+                    return self._room
+            # outside of the lock: others leave their rooms meanwhile
+            if not self._own or time.monotonic() > deadline or self._closed.wait(pause):
+                raise _lost(bad)
+        raise AssertionError("pauses have no end")
+
+    def _look(self) -> list[DeviceMark]:
+        """Have a room if some card is well; the marks of those that are not. The caller holds the lock."""
+        if self._room is not None and (trouble := self._room.unwell) is not None:
+            self._abandon(self._room, marks.new(self._room.card.name, trouble.why, pid=trouble.pid))
+        bad: list[DeviceMark] = []
+        for card in [] if self._room is not None else cards.present(self._target):
+            mark = marks.read(card.name)
+            self._room = self._make(card) if mark is None else self._recovered(card, mark)
+            if self._room is not None:
+                break
+            bad.extend(filter(None, [marks.read(card.name) or mark]))
+        return bad
 
     def evaluate(self, job: Job, tell: Tell = quiet) -> Evaluation:
         """The verdict on one candidate; raises as `evaluate.evaluate` does, and DeviceLostError."""
         from kernelsmith.evaluate.evaluate import evaluate  # late: describing an operator needs none of it
 
         given_up: list[DeviceMark] = []
-        alone = False
+        alone, turns = False, 0
         while len(given_up) < CHANCES:
+            turns += 1
             with self._jobs.exclusive() if alone else self._jobs.shared(), self._entered() as room:
                 alone = True  # the next time, so that it is not blamed for what another does
                 try:
@@ -96,7 +108,7 @@ class Rooms:
                 except StuckError as stuck:
                     given_up.append(self._give_up(room, stuck, job))
                     continue
-                if verdict.outcome is Outcome.PASSED or room is self._room:
+                if verdict.outcome is Outcome.PASSED or room is self._room or turns >= MOST_TURNS:
                     return verdict.model_copy(update={"given_up": tuple(given_up)})
                 # it failed on a card that another job hung meanwhile: that says nothing
         return Evaluation(
@@ -119,9 +131,7 @@ class Rooms:
     @contextmanager
     def _entered(self) -> Iterator[Room]:
         """A room with one job more in it; one that was given up is closed when the last has left it."""
-        with self._lock:
-            room = self.room()
-            self._at_work[room] += 1
+        room = self.room(enter=True)
         try:
             yield room
         finally:
@@ -160,15 +170,23 @@ class Rooms:
             if self._closed.wait(pause):
                 return
             with self._lock:
-                if (mark := marks.read(card.name)) is None:
-                    self._own.discard(card.name)
-                    return
-                if (room := self._recovered(card, mark)) is not None:
-                    if self._room is not None:
-                        room.close()
-                    else:
-                        self._room = room
-                    return
+                try:
+                    if self._is_back(card):
+                        return
+                except (KernelsmithError, OSError):
+                    traceback.print_exc()  # of the machine, not of the card: looked at again after the next pause
+
+    def _is_back(self, card: Card) -> bool:
+        if (mark := marks.read(card.name)) is None:
+            self._own.discard(card.name)
+            return True
+        if (room := self._recovered(card, mark)) is None:
+            return False
+        if self._room is not None:
+            room.close()
+        else:
+            self._room = room
+        return True
 
     def _recovered(self, card: Card, mark: DeviceMark) -> Room | None:
         """A room on a card that was given up and answers again; a look that hangs is a new reason to give it up."""
@@ -176,17 +194,19 @@ class Rooms:
             return None
         why: str
         pid: int | None = None
-        room = self._make(card)
-        try:
-            room.probe(mark.pid)
-            marks.clear(card.name)
-            self._own.discard(card.name)
-            return room
-        except StuckError as stuck:
-            why, pid = stuck.message, stuck.pid
-        except InfrastructureError as error:
-            why = error.message
-        room.close()
+        with ExitStack() as unless_well:
+            room = self._make(card)
+            unless_well.callback(room.close)
+            try:
+                room.probe(mark.pid)
+                marks.clear(card.name)
+                self._own.discard(card.name)
+                unless_well.pop_all()
+                return room
+            except StuckError as stuck:
+                why, pid = stuck.message, stuck.pid
+            except KernelsmithError as error:
+                why = error.message
         marks.clear(card.name)
         marks.write(marks.new(card.name, f"it does not answer: {why}", pid=pid or mark.pid, candidate=mark.candidate))
         return None

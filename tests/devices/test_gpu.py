@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from kernelsmith.devices import gpu
+from kernelsmith.errors import InfrastructureError
 from kernelsmith.plan import Kernel
 from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Limits
@@ -52,6 +53,15 @@ def test_the_binary_is_the_one_that_triton_makes_from_the_python() -> None:
     again = gpu.compile_ttir(plan, target(*HOPPER))
     assert again.asm["cubin"] == whole.asm["cubin"]
     assert list(again.src.signature.values()) == ["*fp16", "*fp16", "i32", "fp32"]
+
+
+def test_a_machine_that_cannot_compile_is_not_the_kernels_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("triton.compile", full)
+    with pytest.raises(InfrastructureError, match="No space left"):
+        gpu.compile_ttir(KERNEL, target(*HOPPER))
 
 
 def test_what_the_compiler_refuses_is_the_kernels_fault(capfd: pytest.CaptureFixture[str]) -> None:

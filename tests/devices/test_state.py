@@ -13,6 +13,7 @@ import pytest
 from kernelsmith import doctor, resources, targets
 from kernelsmith.devices import marks
 from kernelsmith.devices.state import word_of
+from kernelsmith.errors import InfrastructureError
 from kernelsmith.records import Finding, Health
 
 NODES = 'nodes = ["/dev/null"]'
@@ -122,3 +123,23 @@ def test_files_that_another_user_may_not_use_are_told_with_the_group(place: Path
     finding = Finding.model_validate_json(said)
     assert finding.health is Health.FAIL and "may not use" in finding.detail
     assert ("usermod -aG" if Path(node).stat().st_gid else "a rule of udev") in finding.fix
+
+
+@pytest.mark.parametrize("trap", ["open to others", "a link", "a file", "no folder around it"])
+def test_locks_and_marks_lie_where_only_this_user_writes(
+    place: Path, trap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = place / "kernelsmith"
+    if trap == "open to others":
+        folder.mkdir()
+        folder.chmod(0o777)
+    elif trap == "a link":
+        (place / "theirs").mkdir(mode=0o700)
+        folder.symlink_to(place / "theirs")
+    elif trap == "a file":
+        folder.touch()
+    else:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", "/proc/nowhere")
+    with pytest.raises(InfrastructureError, match="kernelsmith") as refused:
+        marks.own_folder()
+    assert "XDG_RUNTIME_DIR" in refused.value.hint

@@ -189,3 +189,19 @@ def test_judges_of_one_host_share_its_memory_and_a_dead_one_has_none(machine):
         assert ours.inside.wait(20)
         ours.goes()
     assert [path.name for path in (machine.folder / "reservations").iterdir()] == ["lock"]
+
+
+def test_a_judge_that_is_stopped_while_it_decides_stops_no_other_from_leaving(tmp_path):
+    machine = Machine(tmp_path, free=4 * GIB)
+    door = machine.door()
+    first = Guest(lambda tell: door.admitted("kind", GIB, tell))
+    assert first.inside.wait(20)
+    waiting = Guest(lambda tell: door.admitted("kind", 9 * GIB, tell))
+    assert waiting.waits().startswith("waits for memory")
+    with door._tickets.deciding():
+        first.goes()
+        first._thread.join(20)
+        assert not first._thread.is_alive()
+    machine.free = 99 * GIB
+    assert waiting.inside.wait(20)
+    waiting.goes()

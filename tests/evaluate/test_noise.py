@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from kernelsmith.evaluate.clock.noise import busy_share, note
+from kernelsmith.evaluate.clock.noise import busy_share, note, ticks
 
 
 def test_a_busy_program_is_noticed():
@@ -14,6 +14,21 @@ def test_a_busy_program_is_noticed():
         for process in spinning:
             process.kill()
             process.wait()
+
+
+STAT = """cpu  1500 0 0 6500 0 0 0 0 0 0
+cpu0 500 0 0 500 0 0 0 0 0 0
+cpu1 800 0 0 200 10 0 0 0 0 0
+cpu10 100 0 0 2900 0 0 0 0 0 0
+cpu11 100 0 0 2900 0 0 0 0 0 0
+intr 5 0 0
+"""
+
+
+def test_only_the_cores_that_are_ours_count():
+    """Of four, a neighbour uses the two that we have."""
+    assert ticks(STAT, {0, 1}) == (710, 2010)
+    assert ticks(STAT, {10}) == (2900, 3000)
 
 
 def test_a_quiet_machine_needs_no_words():

@@ -6,19 +6,20 @@ wait for each other: with one of two cores taken, a torch.compile kernel of 20 m
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 LOOK_SECONDS = 0.1
 WORTH_SAYING = 0.1
-"""Share of all cores from which the measurement is said to be disturbed."""
+"""Share of the cores that we may use from which the measurement is said to be disturbed."""
 
 
 def busy_share(seconds: float = LOOK_SECONDS) -> float:
-    """Share of this machine's processor time, 0..1, that was not idle during the next moments."""
+    """Share of our cores' time, 0..1, that was not idle during the next moments."""
     before = _times()
     time.sleep(seconds)
     idle, total = (after - then for after, then in zip(_times(), before, strict=True))
@@ -59,6 +60,11 @@ def note(share: float) -> tuple[str, ...]:
 
 
 def _times() -> tuple[int, int]:
-    """Idle and total clock ticks of all cores since boot; the first line of /proc/stat (proc(5))."""
-    ticks = [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    return ticks[3] + ticks[4], sum(ticks)
+    return ticks(Path("/proc/stat").read_text(), os.sched_getaffinity(0))
+
+
+def ticks(stat: str, cores: Set[int]) -> tuple[int, int]:
+    """Idle and total clock ticks since boot of these cores, out of the text of /proc/stat (proc(5))."""
+    lines = (line.split() for line in stat.splitlines())
+    ours = [list(map(int, words[1:9])) for words in lines if words and words[0] in {f"cpu{core}" for core in cores}]
+    return sum(one[3] + one[4] for one in ours), sum(map(sum, ours))

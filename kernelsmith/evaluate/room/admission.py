@@ -1,6 +1,7 @@
 """How many candidates at once: as many as memory and cores allow, measured when one asks and learned as they end.
 
-An evaluation reserves what the last ones of its kind took; what it has not taken yet is still to come. Memory is
+An evaluation reserves what the last ones of its kind took; what it has not taken yet is still to come, and of other
+judges' all of it, since they are not asked: two judges rather wait than take too much. Memory is
 shared by all judges of this user on the host, through one locked file per evaluation that holds its reservation (the
 death of a judge frees it); cores are counted per judge, since sharing them only slows things down. Nobody overtakes:
 what those who came first wait for counts as taken. Invariant: where nobody is at work, the first one goes in whatever
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import threading
 import time
@@ -97,8 +99,10 @@ class Admission:
     def admitted(self, kind: str, guess: int, tell: Tell) -> Iterator[Place]:
         """Inside, the evaluation may work. It reserves `guess` bytes as long as none of its kind has been through."""
         with self._changed:
-            peaks = self._peaks.get(kind)
-            place = Place(self._tickets.draw(BESIDE_BYTES + int(HEADROOM * max(peaks)) if peaks else guess))
+            if peaks := self._peaks.get(kind):
+                guess = BESIDE_BYTES + int(HEADROOM * max(peaks))
+        place = Place(self._tickets.draw(guess))
+        with self._changed:
             self._places[place.ticket.name] = place
         try:
             self._wait(place, tell)
@@ -113,19 +117,25 @@ class Admission:
 
     def _wait(self, place: Place, tell: Tell) -> None:
         begin, said = time.monotonic(), ""
-        with self._changed:
-            while why := self._why_not(place):
+        while True:
+            with self._changed:
+                if not (why := self._why_not(place)):
+                    break
                 reason = why.partition(":")[0]
-                if reason != said and time.monotonic() - begin > PATIENCE_SECONDS:
-                    tell(why)
-                    said = reason
-                self._changed.wait(LOOK_SECONDS)
+                news = reason != said and time.monotonic() - begin > PATIENCE_SECONDS
+                if not news:
+                    self._changed.wait(LOOK_SECONDS)
+            if news:  # outside: whoever hears it may be slow, and others are to come and go meanwhile
+                tell(why)
+                said = reason
         if said:
             tell("")
 
     def _why_not(self, place: Place) -> str:
         """Why it must wait; nothing where it goes in, which others see from here on."""
-        with self._tickets.deciding():
+        with self._tickets.deciding(patient=False) as decides:
+            if not decides:
+                return "waits for another judge to decide"
             own = place.ticket.name
             before = [one for one in self._tickets.all() if one.name != own and (one.working or one.name < own)]
             if before and (why := self._shortage(place, before)):
@@ -194,22 +204,25 @@ class Tickets:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
-        self._count = 0
+        self._numbers = itertools.count()
 
     @contextlib.contextmanager
-    def deciding(self) -> Iterator[None]:
-        """One at a time on the whole host."""
+    def deciding(self, *, patient: bool = True) -> Iterator[bool]:
+        """One at a time on the whole host: whether one is that, which takes patience where a judge is stopped."""
         fd = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | (0 if patient else fcntl.LOCK_NB))
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
         finally:
             os.close(fd)
 
     def draw(self, nbytes: int) -> Ticket:
-        self._count += 1
         with self.deciding():
-            name = f"{time.monotonic_ns():020d}-{os.getpid()}-{self._count}"
+            name = f"{time.monotonic_ns():020d}-{os.getpid()}-{next(self._numbers)}"
             return Ticket(self._folder / name, nbytes)
 
     def all(self) -> list[Entry]:
