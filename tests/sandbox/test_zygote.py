@@ -264,6 +264,7 @@ def test_a_judge_killed_while_its_zygote_gets_ready_leaves_no_folder(mode: str, 
     )
     try:
         assert until(lambda: "slow import" in names_below(judge.pid), seconds=60)
+        until(lambda: not os.listdir(temporary), seconds=1)  # where it was only mounted on, it goes about now
     finally:
         judge.kill()
         judge.wait()
