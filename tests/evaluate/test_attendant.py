@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from kernelsmith.evaluate.room.attendant import Attendant
 from kernelsmith.sandbox.children.zygote import ChildEnded
 from kernelsmith.sandbox.limits import Ending
 from tests.sandbox.zygotes import SMALL, ask, light_zygote
+from tests.waiting import until
 
 CARD = Card("cuda:3", 3, "/dev/nvidia3")
 
@@ -54,14 +54,6 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Smi:
         monkeypatch.setattr(attendant, name, value)
     monkeypatch.setattr(health, "QUERY_SECONDS", 0.5)
     return Smi(tmp_path)
-
-
-def until(condition: Callable[[], object]) -> bool:
-    for _ in range(2000):
-        if condition():
-            return True
-        threading.Event().wait(0.01)
-    return False
 
 
 def test_what_the_command_says_is_read_and_what_it_cannot_say_is_skipped(smi: Smi) -> None:

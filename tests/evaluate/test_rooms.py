@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,7 @@ from kernelsmith.sandbox.limits import Ending, Exit
 from kernelsmith.sandbox.roles import CANDIDATE
 from tests.evaluate.test_evaluate import HOST, OPERATOR, RIGHT, host
 from tests.sandbox.withheld import Withheld
+from tests.waiting import until
 
 PASSED = Evaluation(outcome=Outcome.PASSED, stage=Stage.CHECK)
 DEVICES = Path(__file__).parents[1] / "devices"
@@ -121,14 +122,6 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 def job(source: str) -> Job:
     return Job(operator=OperatorRef(path="op.py"), target="stand-in", source=source, seed=1)
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    for _ in range(2000):
-        if condition():
-            return True
-        threading.Event().wait(0.01)
-    return False
 
 
 def test_what_hangs_two_cards_is_charged_and_nothing_is_left(scene: Scene) -> None:

@@ -66,13 +66,6 @@ def quarantined(plan: Plan, order: dict[str, Any], prefix: list[str]) -> Iterato
             ours.close()
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 @contextmanager
 def place() -> Iterator[tuple[Path, dict[str, Any]]]:
     """A folder with a secret and a socket, and an order that says where everything is."""
@@ -110,7 +103,7 @@ def test_nothing_gets_out_and_nothing_is_left(without: tuple[Layer, ...], prefix
             assert len(below) >= 4, "the judge and its daemons"
             channel.shutdown()
             process.wait(30)
-            assert not [pid for pid in below if alive(pid)]
+            assert not [pid for pid in below if usage.alive(pid)]
             assert os.fstat(log.fileno()).st_size <= quarantine.LOG_BYTES
         assert not (outside / "written").exists()
         assert (outside / "secret").stat().st_mode & 0o777 == 0o644
@@ -174,4 +167,4 @@ def test_a_keeper_that_nobody_listens_to_leaves_nothing(plan: Plan, monkeypatch:
         below = usage.descendants(process.pid)
         channel.shutdown()
         process.wait(30)
-        assert not [pid for pid in below if alive(pid)]
+        assert not [pid for pid in below if usage.alive(pid)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -15,6 +14,7 @@ from kernelsmith.sandbox.children.zygote import ChildEnded
 from kernelsmith.sandbox.limits import Ending
 from tests.sandbox.withheld import Withheld
 from tests.sandbox.zygotes import MODES, SMALL, ask, light_zygote
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -22,13 +22,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zygote, "_DEATH_SECONDS", 0.5)
     monkeypatch.setattr(process, "_DEATH_SECONDS", 0.5)
     monkeypatch.setattr(watch, "_CLOSE_SECONDS", 0.5)
-
-
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return condition()
 
 
 @pytest.mark.parametrize("mode", MODES)

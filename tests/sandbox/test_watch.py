@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,9 +10,10 @@ import pytest
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.children import watch
-from kernelsmith.sandbox.children.zygote import Child, ChildEnded, Zygote
+from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Limits
 from tests.sandbox.zygotes import SMALL, ask, light_zygote
+from tests.waiting import until
 
 NO_MORE_FILES = OSError(errno.EMFILE, "Too many open files")
 
@@ -32,14 +32,6 @@ def fails_once(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> Non
         raise NO_MORE_FILES
 
     monkeypatch.setattr(owner, name, failing)
-
-
-def dies(child: Child) -> bool:
-    """Whether it is dead before long, though nobody asks for it."""
-    deadline = time.monotonic() + 20
-    while usage.alive(child.pid) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return not usage.alive(child.pid)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +53,7 @@ def test_a_child_that_cannot_be_watched_is_lost_and_the_next_one_held(
         assert ended.value.exit.ending is Ending.LOST
         assert ended.value.exit.log.endswith("could not watch it: OSError: [Errno 24] Too many open files\n")
     with given.spawn("honest_role", limits=Limits(seconds=0.2)) as other:
-        assert dies(other)
+        assert until(lambda: not usage.alive(other.pid)), "though nobody asks for it"
         assert other.kill().ending is Ending.TIMEOUT
 
 
@@ -69,7 +61,7 @@ def test_a_child_that_cannot_be_watched_is_lost_and_the_next_one_held(
 def test_without_a_watcher_nothing_runs(given: Zygote, monkeypatch: pytest.MonkeyPatch) -> None:
     with given.spawn("honest_role", limits=SMALL) as child:
         monkeypatch.setattr(watch, "_losing", None)  # a fault of the loop itself
-        assert dies(child)
+        assert until(lambda: not usage.alive(child.pid))
         assert child.kill().ending is Ending.LOST
     with pytest.raises(InfrastructureError, match="has ended"):
         given.spawn("honest_role", limits=SMALL)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,6 +25,7 @@ from kernelsmith.sandbox.limits import Ending, Layer, Limits
 from kernelsmith.sandbox.roles import BUILT
 from kernelsmith.sandbox.wire.memory import Arena
 from tests.sandbox.zygotes import MODES, ROLES, SMALL, ask, everyones_python, light_zygote, python_for
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,15 +48,6 @@ def zygote(request: pytest.FixtureRequest) -> Iterator[Zygote]:
 
 def open_fds() -> int:
     return len(os.listdir("/proc/self/fd"))
-
-
-def until(condition: object, seconds: float = 10.0) -> bool:
-    """Whether the callable `condition` became true in that time."""
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return bool(condition())
 
 
 def zygote_process(zygote: Zygote) -> int:

@@ -172,8 +172,12 @@ class Zygote:
         )
         self._lock = threading.Lock()
         self._closed = False
-        self._server = self._start()
         self._watcher = Watcher()
+        try:
+            self._server = self._start()
+        except BaseException:
+            self._watcher.close()
+            raise
 
     @property
     def layers(self) -> Layers:

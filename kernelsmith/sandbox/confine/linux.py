@@ -102,7 +102,7 @@ def collapse_memory() -> None:
 
 
 def die_with_parent() -> None:
-    """SIGKILL for this process when the thread that forked it ends."""
+    """SIGKILL for this process when the thread that forked it ends; one that had ended before is not noticed."""
     _prctl(_PR_SET_PDEATHSIG, 9)
 
 

@@ -47,7 +47,8 @@ class Channel:
     """One end of a connected SOCK_STREAM unix socket pair; takes ownership of the socket.
 
     `max_fds` is how many descriptors a received frame may carry: 0 on the judge's end, for a hostile child has
-    nothing to hand over. One thread sends and one receives at a time.
+    nothing to hand over. One thread at a time uses it, or one sends and one receives where neither has a deadline: both
+    would set the socket's one time limit.
     """
 
     def __init__(self, sock: socket.socket, *, max_fds: int = MAX_FDS) -> None:

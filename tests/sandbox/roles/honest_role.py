@@ -75,16 +75,13 @@ def add_one(scratch, fds, nbytes, private):
         return list(arena.buffer[:nbytes])
 
 
-def opens(scratch, fds, paths):
-    """Which of the files and folders can be opened."""
-    opened = []
-    for path in paths:
-        try:
-            os.close(os.open(path, os.O_RDONLY))
-            opened.append(True)
-        except OSError:
-            opened.append(False)
-    return opened
+def opens(scratch, fds, path):
+    """Whether a file can be opened, or why not."""
+    try:
+        os.close(os.open(path, os.O_RDONLY))
+    except OSError as error:
+        return error.strerror
+    return True
 
 
 def start_sleeper(scratch, fds):
