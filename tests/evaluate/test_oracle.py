@@ -400,6 +400,8 @@ TRIVIAL = {
     "zero": ("x * 0", "zero passes"),
     "a constant": ("torch.full_like(x, 3.0)", "a constant passes"),
     "a copy": ("x.clone()", "a copy of x passes"),
+    "a copy in another shape and dtype": ("x.reshape(-1, 2).double()", "a copy of x passes"),
+    "ones": ("torch.ones_like(x)", "a constant passes"),
 }
 
 
@@ -455,10 +457,40 @@ def test_dtypes_without_much_arithmetic_are_judged_too(tmp_path: Path, name: str
     assert judged(op, doubled, inputs) is not None
 
 
+def test_dtypes_of_workloads_are_looked_at_one_by_one(tmp_path: Path) -> None:
+    """In float16 these answers are below the smallest number there is."""
+    text = SUM.replace("workload(M=4, N=8)", "workload(M=4, N=8, x='float32'), workload(M=4, N=9, x='float16')")
+    with pytest.raises(OperatorError, match="zero passes as the answer at M=4, N=9, x=float16"):
+        refuse_trivial(made(tmp_path, text.format("x * 1e-9")), 0)
+
+
+def test_an_operator_that_clears_its_argument_needs_no_kernel(tmp_path: Path) -> None:
+    text = SUM.replace("workloads", "mutates='x', workloads")
+    with pytest.raises(OperatorError, match="zero passes"):
+        refuse_trivial(made(tmp_path, text.format("x.mul_(0)")), 0)
+    refuse_trivial(made(tmp_path, text.format("x.mul_(2)")), 0)
+
+
+def test_one_output_below_a_policys_tolerance_is_refused(tmp_path: Path) -> None:
+    text = SUM.replace("workloads", "tolerance='kernelbench', workloads")
+    with pytest.raises(OperatorError, match="zero for output 1 passes") as raised:
+        refuse_trivial(made(tmp_path, text.format("(x * 2, x * 1e-5)")), 0)
+    assert "atol 0.0001" in raised.value.hint
+    refuse_trivial(made(tmp_path, text.format("(x * 2, x * 3)")), 0)
+
+
+def test_a_check_that_looks_at_no_values_is_refused(tmp_path: Path) -> None:
+    text = SUM.replace("workloads", "check=lambda y, want, x: y.shape == want.shape, workloads")
+    with pytest.raises(OperatorError, match="zero passes") as raised:
+        refuse_trivial(made(tmp_path, text.format("x * 2")), 0)
+    assert "check= look at the values" in raised.value.hint
+
+
 def test_a_tolerance_that_lets_zeros_pass_is_refused(tmp_path: Path) -> None:
     text = SUM.replace("N=8", "N=16384").replace("workloads", "tolerance='kernelbench', workloads")
-    with pytest.raises(OperatorError, match="zero passes"):
+    with pytest.raises(OperatorError, match="zero passes") as raised:
         refuse_trivial(made(tmp_path, text.replace("FLOATS", "'bfloat16'").format("torch.softmax(x, -1)")), 0)
+    assert "the answers there are at most" in raised.value.hint
 
 
 def test_a_reference_that_raises_says_where(tmp_path: Path) -> None:

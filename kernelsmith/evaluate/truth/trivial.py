@@ -27,16 +27,44 @@ def refuse_trivial(op: LoadedOperator, seed: int) -> None:
     if op.check is None:
         _refuse_random(op, materialise(op, min(points, key=lambda c: _size(op, c)), seed))
     if op.policy is None and op.bound is None and op.check is None:
-        points = [min(points, key=lambda c: _size(op, c))]
+        # how far an answer may be off follows from the dtypes: the smallest workload of each will do
+        points.sort(key=lambda c: _size(op, c), reverse=True)
+        points = list({tuple(c.dtypes.items()): c for c in points}.values())
     for case in points:
         inputs, others = materialise(op, case, seed), materialise(op, case, seed + 1)
         elsewhere = run(op, others, others.tensors(), op.reference).returned
-        if found := trivial_answer(op, inputs, truth(op, inputs, draws=1), elsewhere):
+        known = truth(op, inputs, draws=1)
+        if found := trivial_answer(op, inputs, known, elsewhere) or _without_a_trace(op, known):
             raise OperatorError(
                 f"{found} passes as the answer at {inputs.case.where().describe()}, so a check proves nothing",
-                "tune for inputs whose answer depends on them: change values=, the workload, bound= or tolerance=",
+                _advice(op, known),
                 file=op.info.path,
             )
+
+
+def _without_a_trace(op: LoadedOperator, truth: Truth) -> str | None:
+    """Words for one output of several that may be zero though it is not, by the word of a policy or of `bound=`."""
+    if op.check is not None or (op.policy is None and op.bound is None):
+        return None
+    for e in truth.outputs:
+        if e.bound is not None and bool((e.truth.abs() <= e.bound).all()) and bool((e.truth != 0).any()):
+            return f"zero for {e.name}"
+    return None
+
+
+def _advice(op: LoadedOperator, truth: Truth) -> str:
+    """What to change; where a policy is to blame, with its numbers."""
+    largest = max(
+        (float(e.truth.abs().max()) for e in truth.outputs if e.bound is not None and e.truth.numel()), default=0
+    )
+    if op.check is not None:
+        return "let check= look at the values too: it is all that tells a right answer from a wrong one"
+    if op.policy is not None and 0 < largest < math.inf:
+        return (
+            f"the answers there are at most {largest:.3g}, and {op.policy.describe()}: "
+            "name another policy or none, or tune for larger answers"
+        )
+    return "tune for inputs whose answer depends on them: change values=, low=, high=, the workload or bound="
 
 
 def _refuse_random(op: LoadedOperator, inputs: CallInputs) -> None:
@@ -69,7 +97,10 @@ def trivial_answer(
     before = [b.storage for b in inputs.buffers()]
     if op.mutates and compare(truth, _like(truth, lambda e: e.working), op, inputs, after=before) is None:
         return "leaving everything as it is"
-    if op.mutates or not truth.outputs:
+    if op.mutates:
+        zeros = _like(truth, lambda e: torch.zeros_like(e.working))
+        return "zero" if compare(truth, zeros, op, inputs, after=_emptied(truth, inputs)) is None else None
+    if not truth.outputs:
         return None
     if compare(truth, _like(truth, lambda e: torch.zeros_like(e.working)), op, inputs) is None:
         return "zero"
@@ -77,15 +108,29 @@ def trivial_answer(
         return "a constant"
     for name, given in zip(inputs.buffer_names(), inputs.tensors(), strict=True):
         fitting = all(
-            e.working.shape == given.shape and e.working.is_complex() == given.is_complex() for e in truth.outputs
+            e.working.numel() == given.numel() and e.working.is_complex() == given.is_complex() for e in truth.outputs
         )
-        if fitting and compare(truth, _like(truth, lambda e, g=given: g.to(e.working.dtype)), op, inputs) is None:
+        if fitting and compare(truth, _like(truth, lambda e, g=given: _as(g, e.working)), op, inputs) is None:
             return f"a copy of {name}"
     return None
 
 
 def _like(truth: Truth, make: Any) -> list[torch.Tensor]:
     return [make(e).contiguous() for e in truth.outputs if e.returned is not None]
+
+
+def _as(given: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """An input's elements in the shape and dtype of an answer."""
+    return given.reshape(like.shape).to(like.dtype)
+
+
+def _emptied(truth: Truth, inputs: CallInputs) -> list[torch.Tensor]:
+    """Storages whose mutated arguments are all zero."""
+    storages = [b.storage.clone() for b in inputs.buffers()]
+    for e in truth.outputs:
+        if e.mutated is not None:
+            inputs.buffers()[e.mutated].on(storages[e.mutated]).zero_()
+    return storages
 
 
 def _middle(answer: torch.Tensor) -> torch.Tensor:

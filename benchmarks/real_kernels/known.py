@@ -1,0 +1,10 @@
+"""Kernels of libraries that are refused for a fault of their own: which, and on what input it shows."""
+
+from __future__ import annotations
+
+FAULTS = {
+    "liger_softmax_multi": "does not compile: it calls tl.float32(...), and no Triton up to 3.9 lets a dtype be called",
+    "flaggems_bmm": "loads both operands without `other=` and uses masked-off lanes where K is no multiple of "
+    "TILE_K: B=1, M=200, K=33, N=100; Triton leaves their values undefined",
+}
+"""By the name of the host file."""

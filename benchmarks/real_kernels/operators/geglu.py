@@ -1,0 +1,17 @@
+"""GELU, by its tanh form, of one tensor times another."""
+
+import torch
+
+from kernelsmith import Dim, operator, tensor, workload
+
+M, N = Dim("M", 1, 4096), Dim("N", 1, 8192)
+FLOATS = ("float32", "bfloat16", "float16")
+
+
+@operator(
+    x=tensor(M, N, dtypes=FLOATS),
+    y=tensor(M, N, dtypes="same as x"),
+    workloads=[workload(M=64, N=1000, x="float32"), workload(M=33, N=2048, x="bfloat16")],
+)
+def geglu(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.gelu(x.float(), approximate="tanh").to(x.dtype) * y

@@ -1,0 +1,18 @@
+"""RMSNorm in float32, rounded once."""
+
+import torch
+
+from kernelsmith import Dim, operator, tensor, workload
+
+M, N = Dim("M", 1, 4096), Dim("N", 1, 8192)
+FLOATS = ("float32", "bfloat16", "float16")
+
+
+@operator(
+    x=tensor(M, N, dtypes=FLOATS),
+    w=tensor(N, dtypes="same as x"),
+    workloads=[workload(M=64, N=1000, x="float32"), workload(M=33, N=2048, x="bfloat16")],
+)
+def plain_rms_norm(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6) * w.float()).to(x.dtype)
