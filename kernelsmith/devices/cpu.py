@@ -23,6 +23,10 @@ from kernelsmith.triton_cpu.run.build import CompilerMissingError
 from kernelsmith.triton_cpu.run.launch import Grid
 from kernelsmith.triton_cpu.watch.monitor import Memory, Segment, run_checked
 
+MAP_NORESERVE = 0x4000
+"""From linux/mman.h, the same on every architecture that Triton runs on; `mmap` has it from Python 3.13 on. Memory of a
+plan may be larger than the machine's where only a little of it is ever looked at."""
+
 _NOTHING = """module {
   tt.func public @wake(%nothing: !tt.ptr<i32>) {
     tt.return
@@ -117,11 +121,11 @@ class CpuDevice:
         return CheckedKernel(self._compiled(kernel, checked=True))
 
     def reserve(self, nbytes: int) -> torch.Tensor:
-        """Fresh pages as flat uint8; raises MemoryError."""
+        """Fresh pages as flat uint8, which cost nothing until they are touched; raises MemoryError."""
         if nbytes == 0:
             return torch.empty(0, dtype=torch.uint8)
         try:
-            pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
         except (OSError, OverflowError) as error:
             raise MemoryError(f"{nbytes} bytes cannot be had: {error}") from error
         return torch.frombuffer(pages, dtype=torch.uint8)

@@ -10,12 +10,14 @@ import contextlib
 import itertools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate.check import aside
 from kernelsmith.evaluate.check.agenda import Agenda, Budget, named_blocks
+from kernelsmith.evaluate.check.aside import assumptions, refuse_narrow_offsets
 from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.examine import Examiner, examined
@@ -33,13 +35,14 @@ from kernelsmith.evaluate.sessions.failure import CandidateFailure, KilledFailur
 from kernelsmith.evaluate.sessions.owntime import OwnTime
 from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
 from kernelsmith.evaluate.sessions.stuck import DoubtError
-from kernelsmith.evaluate.truth.explore import sequence, workload_cases
+from kernelsmith.evaluate.truth.explore import far, sequence, workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import Evaluation, Job, StageSeconds, Timing
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.sandbox.wire.arguments import Arguments
+from kernelsmith.sandbox.wire.memory import ArenaPool
 from kernelsmith.sandbox.wire.messages import Load, Tunable
 from kernelsmith.space import Region, RegionStatus
 
@@ -144,6 +147,8 @@ class _Evaluating:
     clock: _Clock
     repeater: Repeater
     chosen: list[Case] = field(default_factory=list)
+    assumed: list[str] = field(default_factory=list)
+    """What it takes for granted beyond the declaration."""
     disturbance: float = 0.0
     """Share of the processor that others used when the measurement began."""
 
@@ -178,25 +183,47 @@ class _Evaluating:
         )
 
     def load(self) -> tuple[Tunable, ...]:
+        return self.candidate.load(self.request, None, self.checker.remaining(Stage.LOAD)).tunables
+
+    @property
+    def request(self) -> Load:
+        """How a process becomes the candidate's."""
         problem = self.operator.problem
         init = Arguments()
         if problem is not None:
             init = Arguments(positional=tuple(transport.scalar(v) for v in problem.init_inputs()))
-        request = Load(
+        return Load(
             source=self.job.source,
             entry=self.operator.info.name,
             is_class=problem is not None,
             init=init,
             seed=MODEL_SEED,
         )
-        return self.candidate.load(request, None, self.checker.remaining(Stage.LOAD)).tunables
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[Checker]:
+        """A checker with processes and arenas of its own, which may end or be larger than the machine's memory."""
+        room = self.room
+        limits = allowance.limits(room.sizes(self.operator), room.threads, on_card=False)
+        own, own_time = ArenaPool(max_idle_bytes=0), OwnTime(aside.SECONDS)
+        with (
+            self.checker.excused(),
+            closing(CandidateSession(room.zygote, limits, own, room.binaries, own_time)) as candidate,
+            closing(LauncherSession(room.zygote, limits, own, room.binaries, own_time)) as launcher,
+        ):
+            candidate.load(self.request, None, aside.SECONDS)
+            yield Checker(room.truths, self.operator, candidate, launcher, seed=self.job.seed, time=own_time)
 
     def check(self, tunables: Sequence[Tunable]) -> list[Region]:
         """Every case of the level; small cases first, so that a broken candidate costs little."""
         budget = Budget(self.job)
         blocks = named_blocks(self.job.source, tunables)
         agenda = Agenda(self.operator, self.job, blocks, self.checker.blocks, budget)
-        self.checker.cases(agenda, examined(agenda.planned, self.job.level))
+        closer = examined(agenda.planned, self.job.level)
+        self.checker.cases(agenda.first(), closer)
+        if self.job.level is not Level.QUICK:
+            self.beside(budget)
+            self.checker.cases(agenda.more(), closer)
         self.chosen = agenda.tried
         calls = sequence(self.operator, self.job.level)
         for case, _ in itertools.groupby([*calls, *agenda.workloads[-1:]]):
@@ -215,6 +242,16 @@ class _Evaluating:
             )
             for case in self.chosen
         ]
+
+    def beside(self, budget: Budget) -> None:
+        """What must not cost the processes of the main check their lives."""
+        why = f"the time ({budget.seconds:g} s) was up" if budget.over else ""
+        why = why or ("memory of a card cannot be left unbacked" if self.room.card.node is not None else "")
+        if not why:
+            refuse_narrow_offsets(self.operator, self.apart, self.checker.collector)
+            self.assumed = assumptions(self.operator, self.apart)
+        elif far(self.operator):
+            self.checker.collector.leave_out(f"offsets beyond 2**31 elements were not tried: {why}")
 
     def bench(self, tunables: Sequence[Tunable]) -> tuple[tuple[Timing, ...], Dispatch]:
         with contextlib.ExitStack() as stack:
@@ -283,6 +320,7 @@ class _Evaluating:
     def notes(self) -> list[str]:
         """Facts beside the verdict."""
         facts = [] if self.job.level is not Level.QUICK else ["checked at quick level: a sample of the input space"]
+        facts += self.assumed
         unavailable = self.room.rivals(self.job.operator).unavailable if self.job.bench else {}
         facts += [self.operator.policy.describe()] if self.operator.policy is not None else ()
         facts += [bits] if self.repeater.repeats is not None and (bits := self.repeater.repeats.bits) else []

@@ -55,7 +55,7 @@ class Budget:
 
 
 class Agenda:
-    """The cases of one check, to be iterated over once; what it has handed out is `tried`."""
+    """The cases of one check, each handed out once, in two parts; `tried` are those that were."""
 
     def __init__(
         self, operator: LoadedOperator, job: Job, blocks: Sequence[int], seen: Counter[int], budget: Budget
@@ -81,10 +81,14 @@ class Agenda:
         """All of it but for the sizes that are walked or follow from plans."""
         return [*self._first, *self._rest, *self.workloads]
 
-    def __iter__(self) -> Iterator[Case]:
+    def first(self) -> Iterator[Case]:
+        """What every level tries."""
         yield from self._handed(self._first, cut=self._budget.given)
         yield from self._handed(self._around(), cut=True)
         yield from self._handed(self.workloads, cut=False)
+
+    def more(self) -> Iterator[Case]:
+        """What the level has beyond, as far as the time goes."""
         yield from self._handed(self._rest, cut=True)
         walked = itertools.chain.from_iterable(itertools.zip_longest(*self._walks.values()))
         yield from self._handed([case for case in walked if case is not None], cut=True)

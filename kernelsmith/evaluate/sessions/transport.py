@@ -17,7 +17,7 @@ import torch
 from kernelsmith.evaluate.truth.inputs import CallInputs, ListValue, ScalarValue, TensorValue
 from kernelsmith.plan import ITEM_SIZES
 from kernelsmith.sandbox.wire import arguments
-from kernelsmith.sandbox.wire.arguments import ALIGNMENT, Arguments, Region, pack
+from kernelsmith.sandbox.wire.arguments import ALIGNMENT, Arguments, Part, Region, pack
 from kernelsmith.sandbox.wire.memory import Arena, ArenaPool
 from kernelsmith.sandbox.wire.messages import OutputTensor
 
@@ -92,16 +92,25 @@ class Packed:
 
 def packed(inputs: CallInputs, start: int = 0) -> Packed:
     """Lay out the storages one after the other from byte `start`."""
-    regions = tuple(pack([b.storage.numel() for b in inputs.buffers()], start))
+    buffers = inputs.buffers()
+    sizes = [b.storage.numel() if b.spread is None else b.spread.nbytes for b in buffers]
+    regions = tuple(map(_parted, pack(sizes, start), buffers))
     positional = tuple(_value(v) for v in inputs.values)
     return Packed(regions, Arguments(regions=regions, positional=positional))
 
 
+def _parted(region: Region, buffer: TensorValue) -> Region:
+    if buffer.spread is None:
+        return region
+    parts = tuple(Part(start=start, nbytes=nbytes) for start, nbytes in buffer.spread.pieces)
+    return region.model_copy(update={"parts": parts})
+
+
 def _value(value: TensorValue | ListValue | ScalarValue) -> arguments.Value:
     if isinstance(value, TensorValue):
-        return arguments.TensorValue(view=value.view)
+        return arguments.TensorValue(view=value.called)
     if isinstance(value, ListValue):
-        return arguments.ListValue(items=tuple(arguments.TensorValue(view=t.view) for t in value.items))
+        return arguments.ListValue(items=tuple(arguments.TensorValue(view=t.called) for t in value.items))
     return scalar(value.value)
 
 
@@ -128,13 +137,23 @@ def write(inputs: CallInputs, arena: Arena, regions: Sequence[Region]) -> None:
     """Copy the storages into the arena."""
     memory = _bytes_of(arena)
     for buffer, region in zip(inputs.buffers(), regions, strict=True):
-        memory[region.offset : region.offset + region.nbytes] = buffer.storage.numpy()
+        at, storage = 0, buffer.storage.numpy()
+        for part in region.held:
+            begin = region.offset + part.start
+            memory[begin : begin + part.nbytes] = storage[at : at + part.nbytes]
+            at += part.nbytes
 
 
 def storages(arena: Arena, regions: Sequence[Region]) -> list[torch.Tensor]:
-    """Private copies of what the storages hold now."""
+    """Private copies of what the storages hold now; of far rows, as the judge keeps them."""
     memory = _bytes_of(arena)
-    return [torch.from_numpy(memory[r.offset : r.offset + r.nbytes].copy()) for r in regions]
+    return [torch.from_numpy(_held(memory[r.offset : r.offset + r.nbytes], r)) for r in regions]
+
+
+def _held(memory: npt.NDArray[np.uint8], region: Region) -> npt.NDArray[np.uint8]:
+    if not region.parts:
+        return memory.copy()
+    return np.concatenate([memory[part.start : part.start + part.nbytes] for part in region.parts])
 
 
 def in_place(arena: Arena, region: Region) -> torch.Tensor:

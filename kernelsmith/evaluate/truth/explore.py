@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,10 @@ from kernelsmith.evaluate.truth.contents import Values
 from kernelsmith.evaluate.truth.covering import Alternative, covering
 from kernelsmith.evaluate.truth.inputs import Case, materialise
 from kernelsmith.evaluate.truth.sizes import EDGES, FEW_EDGES, LONG, MIXED, edges_of, fitting
+from kernelsmith.operators.declare import Layout
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Level
+from kernelsmith.plan import ITEM_SIZES
 from kernelsmith.space import Where
 
 FIRST = 40
@@ -36,6 +39,8 @@ ELEMENTS = {Level.QUICK: 1 << 17, Level.FULL: 1 << 21, Level.EXHAUSTIVE: 1 << 21
 """Input elements a case may have that is not a workload."""
 LOOPED_CALLS = 500
 """A reference with more aten calls loops over a dim in Python: long dims would take it minutes."""
+APART = {Layout.ROWS_SLICED, Layout.FAR}
+"""Layouts that say that the rows of an argument may lie apart."""
 PROFILES = 8
 """Shapes among which every pair of other alternatives is spread."""
 ORDER = (
@@ -98,6 +103,30 @@ def walks(op: LoadedOperator) -> dict[str, list[Case]]:
     return walked
 
 
+def far(op: LoadedOperator) -> list[Case]:
+    """For each argument whose rows may lie apart, cases whose rows lie so far apart that offsets pass 2**31: three or
+    four rows, since more say no more. None where the declared dims allow no so few."""
+    if op.problem is not None:
+        return []
+    alternatives = Alternatives(op)
+    cases = (_far(alternatives, name) for name, spec in alternatives.tensors.items() if APART & set(spec.layouts))
+    return [case for case in cases if case is not None]
+
+
+def undeclared(op: LoadedOperator) -> list[tuple[str, Layout, Case]]:
+    """For each argument of which no layout but contiguous is declared, cases in which it is something else."""
+    if op.problem is not None:
+        return []
+    search = _Search(Alternatives(op), Level.QUICK, 0, ())
+    shape, found = next(search.mixed(), None), []
+    for name, spec in search.alternatives.tensors.items():
+        for layout in (Layout.ROWS_SLICED, Layout.OFFSET) if spec.layouts == (Layout.CONTIGUOUS,) else ():
+            case = search.alternatives.case(shape, layout={name: layout})
+            if case is not None and len(spec.shape) > (layout is Layout.ROWS_SLICED):
+                found.append((name, layout, case))
+    return found
+
+
 def revisited(op: LoadedOperator, places: Sequence[Where]) -> list[Case]:
     """The cases at which earlier candidates of a run failed."""
     if op.problem is not None:
@@ -154,6 +183,18 @@ def sequence(op: LoadedOperator, level: Level = Level.QUICK) -> list[Case]:
         calls += [case(large, layout=layout) for layout in search.alternatives.layouts[1:3]]
         calls += [case(large)]
     return [c for c in calls if c is not None]
+
+
+def _far(alternatives: Alternatives, name: str) -> Case | None:
+    spec, op = alternatives.tensors[name], alternatives.op
+    rows = [d.name for d in op.dims if any(d.name in size.names for size in spec.shape[:-1])]
+    for counts in sorted(itertools.product((1, 2, 3), repeat=min(len(rows), 4)), key=lambda c: (-max(c), sum(c))):
+        wanted = {d.name: 37 for d in op.dims} | dict(zip(rows, counts, strict=False))
+        dims = fitting(op, wanted, ELEMENTS[Level.QUICK])
+        if dims is not None and 3 <= math.prod(op.shape(name, dims)[:-1]) <= 4 and op.shape(name, dims)[-1]:
+            narrowest = min(range(len(op.dtype_sets)), key=lambda i: ITEM_SIZES[op.dtype_sets[i][name]])
+            return alternatives.case(dims, pick=narrowest, layout={name: Layout.FAR})
+    return None
 
 
 def _sizes(blocks: Sequence[int]) -> tuple[int, ...]:

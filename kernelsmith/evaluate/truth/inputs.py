@@ -17,12 +17,18 @@ from kernelsmith.evaluate.truth.contents import TensorRequest, Values, fill
 from kernelsmith.model import Workload
 from kernelsmith.operators.declare import Layout, TensorSpec, Word
 from kernelsmith.operators.loaded import LoadedOperator, number
-from kernelsmith.plan import View
+from kernelsmith.plan import ITEM_SIZES, View
 from kernelsmith.space import Where
 
 GUARD_BYTES = 4096
 """Canary bytes before and after what a view reaches; as much as a block of 1024 floats can overrun."""
 ALIGNMENT = 64
+FAR_STRIDE = 1 << 30
+"""Elements between far rows: the third one begins where int32 offsets have wrapped."""
+FAR_LEAD = 1 << 31
+"""Elements before the first far row, where an int32 offset that wrapped ends up: memory that exists."""
+FAR_GAP = GUARD_BYTES
+"""Elements between the rows of such a tensor in the judge's own storage."""
 CANARY = (0xA5, 0xFF)
 """Repeated through guards and gaps: a NaN in float16, bfloat16 and float32, far out of range as an index."""
 
@@ -57,12 +63,33 @@ class Case(Frozen):
         )
 
 
+@dataclass(frozen=True)
+class Spread:
+    """How a call sees a storage whose rows lie far apart: only rows and guard bytes exist, and they are all that the
+    judge keeps, one after the other."""
+
+    view: View
+    pieces: tuple[tuple[int, int], ...]
+    """First byte, as the call sees it, and length of each stretch that exists; one after the other in our storage."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(self.pieces[-1])
+
+
 @dataclass(frozen=True, eq=False)
 class TensorValue:
     """A tensor argument: `view` (of buffer number `view.buffer`) inside `storage`, 1-D uint8 with guard bytes."""
 
     storage: torch.Tensor
     view: View
+    spread: Spread | None = None
+    """For rows that lie further apart in the call than here."""
+
+    @property
+    def called(self) -> View:
+        """The view as the call sees it."""
+        return self.view if self.spread is None else self.spread.view
 
     def on(self, storage: torch.Tensor) -> torch.Tensor:
         """The argument over other bytes of the same size (1-D uint8): a copy of `storage`, or what a call left."""
@@ -246,7 +273,7 @@ def strides_of(shape: tuple[int, ...], layout: Layout) -> tuple[int, ...]:
     strides = [0] * len(shape)
     for position, axis in enumerate(reversed(order)):
         strides[axis] = step
-        extra = 3 if layout is Layout.ROWS_SLICED and position == 0 else 0
+        extra = {Layout.ROWS_SLICED: 3, Layout.FAR: FAR_GAP}.get(layout, 0) if position == 0 else 0
         step *= max(1, sizes[axis] + extra)
     if layout is Layout.EXPANDED and shape:
         strides[0] = 0
@@ -264,13 +291,28 @@ def lay_out(data: torch.Tensor, layout: Layout, buffer: int) -> TensorValue:
     )
     end = max(view.extent, offset * item)
     storage = canary(-(-end // ALIGNMENT) * ALIGNMENT + GUARD_BYTES)
-    value = TensorValue(storage, view)
+    value = TensorValue(storage, view, _spread(view, storage.numel()) if layout is Layout.FAR else None)
     target = value.on(storage)
     if layout is Layout.EXPANDED and shape and shape[0] > 0:
         target[0].copy_(data[0])
     else:
         target.copy_(data)
     return value
+
+
+def _spread(view: View, nbytes: int) -> Spread | None:
+    """The rows of a storage moved FAR_STRIDE elements apart, behind room for the offsets that wrap below zero."""
+    if len(view.shape) < 2 or not view.numel:
+        return None
+    item = ITEM_SIZES[view.dtype]
+    pitch = view.shape[-1] + FAR_GAP
+    rows = view.numel // view.shape[-1]
+    lead = FAR_LEAD * item
+    pieces = [(lead + row * FAR_STRIDE * item, pitch * item) for row in range(rows)]
+    pieces[-1] = (pieces[-1][0], nbytes - (rows - 1) * pitch * item)
+    strides = (*(stride // pitch * FAR_STRIDE for stride in view.strides[:-1]), view.strides[-1])
+    far = view.model_copy(update={"strides": strides, "offset": view.offset + FAR_LEAD})
+    return Spread(far, tuple(pieces))
 
 
 def canary(nbytes: int) -> torch.Tensor:

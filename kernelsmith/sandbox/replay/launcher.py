@@ -168,9 +168,9 @@ class Launcher:
         workspace = self._workspace(request.plan_id)
         inputs = [region_bytes(arenas[0], region) for region in request.inputs]
         with torch_threads(1):  # nothing is timed, and others are at work
-            workspace.reset(inputs, request.poison)
+            workspace.reset(inputs, request.poison, request.inputs)
             workspace.run(request.order)
-            workspace.write_back(inputs)
+            workspace.write_back(inputs, request.inputs)
             outputs, _ = write_outputs(workspace.outputs, arenas[1])
         return Replayed(outputs=outputs, state_intact=workspace.state_intact(), overrun=workspace.overrun())
 

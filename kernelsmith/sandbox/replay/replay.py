@@ -39,7 +39,7 @@ from kernelsmith.plan import (
     Step,
     View,
 )
-from kernelsmith.sandbox.wire.arguments import ALIGNMENT
+from kernelsmith.sandbox.wire.arguments import ALIGNMENT, Region
 from kernelsmith.sandbox.wire.messages import Order
 from kernelsmith.sandbox.wire.tensors import storage_bytes, view_of
 from kernelsmith.triton_cpu.run.launch import Binary
@@ -166,9 +166,11 @@ class Workspace:
         """The same plan over other memory. Raises as the constructor does."""
         return Workspace(self.plan, self._kernels, self._state, self._device, memory)
 
-    def reset(self, inputs: Sequence[torch.Tensor] | None, poison: int) -> None:
-        """Before a replay: `inputs` are new bytes of the input buffers, by index; where there are none yet, they hold
-        poison too. Raises PlanError for other sizes.
+    def reset(
+        self, inputs: Sequence[torch.Tensor] | None, poison: int, regions: Sequence[Region] | None = None
+    ) -> None:
+        """Before a replay: `inputs` are new bytes of the input buffers, by index, all of them or what `regions` hold;
+        where there are none yet, they hold poison too. Raises PlanError for other sizes.
 
         Nothing in the workspace outlives it, so that a kernel cannot keep an answer, or know a replay by its guards.
         """
@@ -177,7 +179,7 @@ class Workspace:
             if isinstance(buffer, InputBuffer) and inputs is not None:
                 if buffer.index >= len(inputs) or inputs[buffer.index].numel() != buffer.nbytes:
                     raise PlanError(f"input {buffer.index} of {buffer.nbytes} bytes was recorded, another is given")
-                self._bytes[number].copy_(inputs[buffer.index])
+                _copy(self._bytes[number], inputs[buffer.index], regions[buffer.index] if regions else None)
             elif isinstance(buffer, InputBuffer | ScratchBuffer):
                 self._bytes[number].fill_(poison)
             else:
@@ -198,11 +200,11 @@ class Workspace:
         with plan_faults():
             return self._device.time(self.steps)
 
-    def write_back(self, inputs: Sequence[torch.Tensor]) -> None:
-        """After a replay: what it did to its inputs, into the given bytes."""
+    def write_back(self, inputs: Sequence[torch.Tensor], regions: Sequence[Region] | None = None) -> None:
+        """After a replay: what it did to its inputs, or what of them `regions` hold, into the given bytes."""
         for number, buffer in enumerate(self.plan.buffers):
             if isinstance(buffer, InputBuffer):
-                inputs[buffer.index].copy_(self._bytes[number])
+                _copy(inputs[buffer.index], self._bytes[number], regions[buffer.index] if regions else None)
 
     def state_intact(self) -> bool:
         """Whether every state buffer holds what it held before the call."""
@@ -317,6 +319,15 @@ def layout(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
         starts.append(at + GUARD_BYTES)
         at = starts[-1] + -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT + GUARD_BYTES
     return starts, at
+
+
+def _copy(out: torch.Tensor, source: torch.Tensor, region: Region | None) -> None:
+    """The bytes that a region holds, or all."""
+    if region is None or not region.parts:
+        out.copy_(source)
+        return
+    for part in region.parts:
+        out[part.start : part.start + part.nbytes].copy_(source[part.start : part.start + part.nbytes])
 
 
 def _check_state(plan: LaunchPlan, state: Sequence[torch.Tensor]) -> None:

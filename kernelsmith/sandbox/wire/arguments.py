@@ -16,6 +16,14 @@ from kernelsmith.plan import ITEM_SIZES, View
 ALIGNMENT = 64
 """Bytes; where a region of an arena may begin (what Triton specialises on follows from the storage offset alone)."""
 MAX_TEXT_CHARS = 64 << 10
+MAX_PARTS = 64
+
+
+class Part(Frozen):
+    """Some bytes of a region, counted from its first."""
+
+    start: int = Field(ge=0)
+    nbytes: int = Field(ge=0)
 
 
 class Region(Frozen):
@@ -23,6 +31,23 @@ class Region(Frozen):
 
     offset: int = Field(ge=0, multiple_of=ALIGNMENT)
     nbytes: int = Field(ge=0)
+    parts: tuple[Part, ...] = Field(default=(), max_length=MAX_PARTS)
+    """Where only some of it is ever looked at: that, in order. The rest is memory that does not exist until a fault
+    touches it."""
+
+    def model_post_init(self, context: object) -> None:
+        at = 0
+        for part in self.parts:
+            if part.start < at:
+                raise ValueError("parts of a region overlap or are out of order")
+            at = part.start + part.nbytes
+        if at > self.nbytes:
+            raise ValueError("a part reaches out of its region")
+
+    @property
+    def held(self) -> tuple[Part, ...]:
+        """What of it is copied: its parts, or all."""
+        return self.parts or (Part(start=0, nbytes=self.nbytes),)
 
 
 class TensorValue(Frozen):

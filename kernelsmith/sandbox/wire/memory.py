@@ -16,6 +16,8 @@ import threading
 
 # From linux/fcntl.h; `fcntl` names the rest, but not this one (Linux 5.1) on every supported Python.
 _F_SEAL_FUTURE_WRITE = 0x10
+MOST_KEPT_BYTES = 4 << 30
+"""Of one arena that is kept for another use."""
 
 
 class Arena:
@@ -97,9 +99,10 @@ class ArenaPool:
         return arena
 
     def give_back(self, arena: Arena) -> None:
-        """Keep it for the next `take`, or free it where enough is kept."""
+        """Keep it for the next `take`, or free it where enough is kept, and where it is so large that it was hardly
+        ever filled: to zero it would take pages that it never had."""
         with self._lock:
-            if self._idle_bytes + arena.nbytes <= self._max_idle_bytes:
+            if arena.nbytes <= MOST_KEPT_BYTES and self._idle_bytes + arena.nbytes <= self._max_idle_bytes:
                 self._idle.setdefault(arena.nbytes, []).append(arena)
                 self._idle_bytes += arena.nbytes
                 return
