@@ -24,8 +24,10 @@ from kernelsmith.triton_cpu.run.launch import Grid
 from kernelsmith.triton_cpu.watch.monitor import Memory, Segment, run_checked
 
 MAP_NORESERVE = 0x4000
-"""From linux/mman.h, the same on every architecture that Triton runs on; `mmap` has it from Python 3.13 on. Memory of a
-plan may be larger than the machine's where only a little of it is ever looked at."""
+"""From linux/mman.h, the same on every architecture that Triton runs on; `mmap` has it from Python 3.13 on."""
+UNBACKED_BYTES = 64 << 30
+"""Up to here a plan may have more memory than the machine, since little of it may ever be looked at (rows far apart);
+what it touches counts against the limit of its process."""
 
 _NOTHING = """module {
   tt.func public @wake(%nothing: !tt.ptr<i32>) {
@@ -125,7 +127,8 @@ class CpuDevice:
         if nbytes == 0:
             return torch.empty(0, dtype=torch.uint8)
         try:
-            pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
+            unbacked = MAP_NORESERVE if nbytes <= UNBACKED_BYTES else 0
+            pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | unbacked)
         except (OSError, OverflowError) as error:
             raise MemoryError(f"{nbytes} bytes cannot be had: {error}") from error
         return torch.frombuffer(pages, dtype=torch.uint8)
