@@ -124,14 +124,16 @@ class ScratchBuffer(Frozen):
 
 
 class StateBuffer(Frozen):
-    """Memory that existed before the call: parameters, locks, shape-keyed workspaces. Must end as it began."""
+    """Memory that existed before the call: parameters, locks, shape-keyed workspaces. Must end as it began, unless
+    nothing depends on how it begins."""
 
     kind: Literal["state"] = "state"
     index: int = Field(ge=0, lt=MAX_BUFFERS)
     """Position in the list of state contents that travels beside the plan as raw bytes."""
     nbytes: int = Field(ge=0, le=MAX_STATE_BYTES)
-    content: str = Field(max_length=64)
-    """Digest of its bytes before the call."""
+    content: str | None = Field(default=None, max_length=64)
+    """Digest of its bytes before the call; None where the call leaves others: a replay then finds poison there, as in
+    scratch."""
 
 
 class Relocation(Frozen):
@@ -358,9 +360,11 @@ def _last_writer(plan: LaunchPlan, output: View) -> Writer:
                 return Writer.LAUNCH
         elif step.out.buffer == output.buffer and _overlap(step.out, output):
             return Writer.COPY if isinstance(step, Copy) else Writer.FILL
-    return {"input": Writer.INPUT, "state": Writer.STATE, "constant": Writer.CONSTANT, "scratch": Writer.NOTHING}[
-        plan.buffers[output.buffer].kind
-    ]
+    buffer = plan.buffers[output.buffer]
+    if isinstance(buffer, StateBuffer) and buffer.content is None:
+        return Writer.NOTHING
+    kinds = {"input": Writer.INPUT, "state": Writer.STATE, "constant": Writer.CONSTANT, "scratch": Writer.NOTHING}
+    return kinds[buffer.kind]
 
 
 def _points_to(table: Buffer, buffer: int) -> bool:

@@ -50,6 +50,7 @@ EXPECTED = {
     "a10_better_than_reference": RIGHT,
     "a11_quantise_off_by_one": RIGHT,
     "a12_last_arriver": RIGHT,
+    "a14_kept_workspace": RIGHT,
     "a50_counters_in_turn": RIGHT_EVERY_TIME,
     "a52_workspace_per_call": RIGHT_EVERY_TIME,
     "r01_tail_store_neighbour": rejected(Outcome.OUT_OF_BOUNDS, words="past its end"),

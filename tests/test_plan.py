@@ -169,6 +169,12 @@ def test_a_launch_writes_through_a_table_of_pointers() -> None:
     assert writers(p) == (Writer.LAUNCH,)
 
 
+def test_kept_memory_of_unknown_content_counts_as_never_written() -> None:
+    buffers = (*BUFFERS[:2], StateBuffer(index=0, nbytes=32, content=None), BUFFERS[3])
+    assert writers(plan(outputs=(view(2),))) == (Writer.STATE,)
+    assert writers(plan(outputs=(view(2),), buffers=buffers)) == (Writer.NOTHING,)
+
+
 def test_locations_end_with_their_own_parenthesis() -> None:
     text = 'a   loc(callsite("x(\\")"(#loc1) at (fused[#loc2, (#loc3)]))) b "loc(" c alloc(d) e loc(#loc4'
     assert without_locations(text) == 'a b "loc(" c alloc(d) e loc(#loc4'

@@ -374,6 +374,14 @@ def op(x):
     assert any(isinstance(b, StateBuffer) for b in second.buffers)
 
 
+def test_nothing_is_said_of_what_a_call_finds_in_memory_that_it_leaves_changed(candidate: Candidate) -> None:
+    """So its replay finds poison there: a kept workspace need not be cleared."""
+    loaded(candidate, SCALE + "kept = torch.zeros(10)\ndef op(x):\n    scaled(x, kept, 2.0)\n    return kept.clone()\n")
+    plans = [candidate.called(Packed((torch.randn(10),)))[0] for _ in range(2)]
+    assert [b.content for plan in plans for b in plan.buffers if isinstance(b, StateBuffer)] == [None, None]
+    assert plans[0].digest == plans[1].digest
+
+
 # ---------------------------------------------------------------- unrecorded calls
 
 

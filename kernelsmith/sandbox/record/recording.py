@@ -232,9 +232,18 @@ class Recording:
     def plan(self, outputs: Sequence[torch.Tensor]) -> LaunchPlan:
         """The plan of the call that returned `outputs`. Raises ValueError where it is out of bounds."""
         views = tuple(self.view(tensor) for tensor in outputs)
+        self._forget_changed_state()
         return LaunchPlan(
             buffers=tuple(self._buffers),
             kernels=tuple(self._kernel_list),
             steps=tuple(self._steps),
             outputs=views,
         )
+
+    def _forget_changed_state(self) -> None:
+        """A workspace that is kept and never cleared begins every call as the last one left it. The plan says nothing
+        of what is found there, so that a replay poisons it and no answer may depend on it."""
+        for key, number in self._numbers.items():
+            buffer = self._buffers[number]
+            if isinstance(buffer, StateBuffer) and storage_bytes(self._alive[key]) != self.state[buffer.index]:
+                self._buffers[number] = buffer.model_copy(update={"content": None})

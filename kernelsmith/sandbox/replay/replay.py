@@ -34,7 +34,6 @@ from kernelsmith.plan import (
     LaunchPlan,
     PointerArgument,
     ScalarArgument,
-    ScratchBuffer,
     StateBuffer,
     Step,
     View,
@@ -180,10 +179,10 @@ class Workspace:
                 if buffer.index >= len(inputs) or inputs[buffer.index].numel() != buffer.nbytes:
                     raise PlanError(f"input {buffer.index} of {buffer.nbytes} bytes was recorded, another is given")
                 _copy(self._bytes[number], inputs[buffer.index], regions[buffer.index] if regions else None)
-            elif isinstance(buffer, InputBuffer | ScratchBuffer):
-                self._bytes[number].fill_(poison)
-            else:
+            elif number in self._initial:
                 self._bytes[number].copy_(self._initial[number])
+            else:
+                self._bytes[number].fill_(poison)
 
     def run(self, order: Order = Order.DEVICE, *, threads: int = 0, draw: random.Random | None = None) -> None:
         """All steps once, to their end, on at most so many threads (0: as usual); `draw` is for an order that is drawn.
@@ -207,9 +206,9 @@ class Workspace:
                 _copy(inputs[buffer.index], self._bytes[number], regions[buffer.index] if regions else None)
 
     def state_intact(self) -> bool:
-        """Whether every state buffer holds what it held before the call."""
-        numbers = [number for number, buffer in enumerate(self.plan.buffers) if isinstance(buffer, StateBuffer)]
-        return all(torch.equal(self._bytes[number], self._initial[number]) for number in numbers)
+        """Whether every state buffer holds what it held before the call, but for those on which nothing depends."""
+        kept = [n for n, buffer in enumerate(self.plan.buffers) if isinstance(buffer, StateBuffer) and buffer.content]
+        return all(torch.equal(self._bytes[number], self._initial[number]) for number in kept)
 
     def overrun(self) -> tuple[int, ...]:
         """Buffers around which bytes were written since the last reset."""
@@ -240,7 +239,8 @@ class Workspace:
         contents = {}
         for number, buffer in enumerate(self.plan.buffers):
             if isinstance(buffer, StateBuffer):
-                contents[number] = state[buffer.index].to(self._memory.device, copy=True)
+                if buffer.content is not None:
+                    contents[number] = state[buffer.index].to(self._memory.device, copy=True)
             elif isinstance(buffer, ConstantBuffer):
                 data = bytearray.fromhex(buffer.data)
                 for r in buffer.relocations:
@@ -335,7 +335,8 @@ def _check_state(plan: LaunchPlan, state: Sequence[torch.Tensor]) -> None:
         if isinstance(buffer, StateBuffer):
             if buffer.index >= len(state) or state[buffer.index].numel() != buffer.nbytes:
                 raise PlanError(f"state {buffer.index} of {buffer.nbytes} bytes did not come along")
-            if digest(storage_bytes(state[buffer.index].untyped_storage())) != buffer.content:
+            found = digest(storage_bytes(state[buffer.index].untyped_storage()))
+            if buffer.content is not None and found != buffer.content:
                 raise PlanError(f"state {buffer.index} is not what the plan says it is")
 
 
