@@ -3,9 +3,10 @@
 DIR holds clones, named as in `bundle.PROJECTS` (`--list` prints them with the commits that the table was made with).
 Each file of `hosts` launches one kernel of a library, with sizes that the library or its tuner would choose; the
 operator of that name in `operators` says in PyTorch what the library's documentation promises. The two are put into
-one candidate and judged like any other, by default at level full. One JSON object per kernel on stdout; a run that is
-given `--results` goes on where the last one ended. Ends with 0 if at least 30 kernels pass and every rejection is one
-of those in `known.py`, where it is said what is wrong with the kernel.
+one candidate and judged like any other, by default at level full. Beside them, what TorchInductor itself makes of some
+of the operators. One JSON object per kernel on stdout; a run that is given `--results` goes on where the last one ended.
+Ends with 0 if at least 30 kernels pass and every rejection is one of those in `known.py`, where it is said what is
+wrong with the kernel.
 """
 
 from __future__ import annotations
@@ -29,6 +30,16 @@ from kernelsmith.outcome import Level, Outcome
 
 HERE = Path(__file__).parent
 GOAL = 30
+BY_INDUCTOR = (
+    "add_rms_norm",
+    "cross_entropy",
+    "group_norm",
+    "layer_norm",
+    "log_softmax",
+    "rms_norm",
+    "softmax",
+    "swiglu",
+)
 SECONDS = 900.0
 """Wall limit of what one candidate does; these machines are slow and shared."""
 
@@ -51,33 +62,62 @@ class Row:
     """Where it is refused: what is wrong with it."""
 
 
+@dataclass(frozen=True)
+class Subject:
+    """A kernel to judge."""
+
+    kernel: str
+    project: str
+    operator: str
+    host: Path | None = None
+    """None: TorchInductor makes it."""
+
+    @property
+    def ref(self) -> OperatorRef:
+        return OperatorRef(path=str(HERE / "operators" / f"{self.operator}.py"))
+
+    def source(self, room: Room, sources: Path) -> str:
+        """The candidate's text; raises BundleError."""
+        if self.host is not None:
+            return bundled(self.host, sources)
+        seeds = room.seeds(self.ref)
+        if not seeds:
+            raise BundleError("Inductor leaves a part of it to kernels of others")
+        return seeds[0].source
+
+
 def operator_of(host: Path) -> str:
     """A host file ends with the function that an operator is named after."""
     functions = [n.name for n in ast.parse(host.read_text(encoding="utf-8")).body if isinstance(n, ast.FunctionDef)]
     return functions[-1]
 
 
-def judged(room: Room, host: Path, sources: Path, level: Level, seed: int) -> Row:
+def subjects() -> list[Subject]:
+    found = []
+    for host in sorted((HERE / "hosts").glob("*.py")):
+        project = ", ".join(project.folder for project in projects_of(host))
+        found.append(Subject(host.stem, project, operator_of(host), host))
+    return found + [Subject(f"inductor_{name}", "PyTorch", name) for name in BY_INDUCTOR]
+
+
+def judged(room: Room, subject: Subject, sources: Path, level: Level, seed: int) -> Row:
     """Puts one candidate together and has it judged."""
-    operator = operator_of(host)
     begin = time.monotonic()
-    project = ", ".join(p.folder for p in projects_of(host))
     try:
-        source = bundled(host, sources)
+        source = subject.source(room, sources)
     except (BundleError, OSError) as error:
-        return Row(host.stem, project, operator, level.value, "not found", 0, 0.0, str(error))
-    ref = OperatorRef(path=str(HERE / "operators" / f"{operator}.py"))
-    job = Job(operator=ref, target="cpu", source=source, level=level, seed=seed, bench=False, seconds=SECONDS)
+        return Row(subject.kernel, subject.project, subject.operator, level.value, "not found", 0, 0.0, str(error))
+    job = Job(operator=subject.ref, target="cpu", source=source, level=level, seed=seed, bench=False, seconds=SECONDS)
     evaluation = evaluate(job, room)
-    return _row(host.stem, project, operator, level, evaluation, time.monotonic() - begin)
+    return _row(subject, level, evaluation, time.monotonic() - begin)
 
 
-def _row(kernel: str, project: str, operator: str, level: Level, found: Evaluation, seconds: float) -> Row:
+def _row(subject: Subject, level: Level, found: Evaluation, seconds: float) -> Row:
     closest = found.evidence.closest if found.evidence else None
     return Row(
-        kernel,
-        project,
-        operator,
+        subject.kernel,
+        subject.project,
+        subject.operator,
         level.value,
         found.outcome.value,
         found.cases,
@@ -85,7 +125,7 @@ def _row(kernel: str, project: str, operator: str, level: Level, found: Evaluati
         found.message,
         found.where.describe() if found.where else "",
         closest.describe() if closest else "",
-        "" if found.outcome is Outcome.PASSED else FAULTS.get(kernel, ""),
+        "" if found.outcome is Outcome.PASSED else FAULTS.get(subject.kernel, ""),
     )
 
 
@@ -111,10 +151,10 @@ def main(arguments: list[str]) -> int:
     rows = list(_before(options.results))
     done = {(row.kernel, row.level) for row in rows}
     with closing(Room("cpu")) as room:
-        for host in sorted((HERE / "hosts").glob("*.py")):
-            if options.only not in host.stem or (host.stem, options.level.value) in done:
+        for subject in subjects():
+            if options.only not in subject.kernel or (subject.kernel, options.level.value) in done:
                 continue
-            row = judged(room, host, options.sources.resolve(), options.level, options.seed)
+            row = judged(room, subject, options.sources.resolve(), options.level, options.seed)
             rows.append(row)
             print(json.dumps(asdict(row)), flush=True)
             if options.results is not None:
