@@ -4,7 +4,7 @@ DIR holds clones, named as in `bundle.PROJECTS` (`--list` prints them with the c
 Each file of `hosts` launches one kernel of a library, with sizes that the library or its tuner would choose; the
 operator of that name in `operators` says in PyTorch what the library's documentation promises. The two are put into
 one candidate and judged like any other, by default at level full. Beside them, what TorchInductor itself makes of some
-of the operators. One JSON object per kernel on stdout; a run that is given `--results` goes on where the last one ended.
+of the operators. One JSON object per kernel on stdout; a run that is given `--results` goes on where the last ended.
 Ends with 0 if at least 30 kernels pass and every rejection is one of those in `known.py`, where it is said what is
 wrong with the kernel.
 """
