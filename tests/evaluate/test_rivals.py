@@ -12,6 +12,7 @@ from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.clock import rivals as module
 from kernelsmith.evaluate.clock.rivals import Rivals
 from kernelsmith.model import OperatorRef
+from kernelsmith.sandbox import usage
 
 OPERATOR = """
 import torch
@@ -94,6 +95,12 @@ def test_a_dead_process_is_infrastructure_and_the_next_question_starts_another(r
         rivals.clock("eager", 0, 0, 1 << 20)
     assert rivals.build("eager", 0, [1])
     assert rivals.clock("eager", 0, 0, 1 << 20) > 0
+
+
+def test_lifting_starts_no_other_process(operator):
+    with closing(Rivals(operator, model_seed=1, threads=1)) as rivals:
+        rivals.lift()
+        assert rivals._process is not None and usage.descendants(rivals._process.pid) == []
 
 
 def test_a_baseline_that_is_not_ready_in_time_is_unavailable_and_no_seeds_are_no_error(rivals, monkeypatch):

@@ -99,7 +99,15 @@ def generate(
     names = ", ".join(inputs.names)
     exec(compile(f"def call({names}):\n    return reference({names})\n", "<lift>", "exec"), namespace)
     torch._dynamo.reset()
-    with _caught() as wrappers, config.patch(cpu_backend="triton", fx_graph_cache=False), torch.no_grad():
+    with (
+        _caught() as wrappers,
+        config.patch(
+            cpu_backend="triton",
+            fx_graph_cache=False,
+            compile_threads=1,  # else processes are started that load torch to build it, and nothing is built
+        ),
+        torch.no_grad(),
+    ):
         try:
             compiled: Callable[..., Any] = torch.compile(
                 namespace["call"], backend=backend, dynamic=dynamic, fullgraph=True
