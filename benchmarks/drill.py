@@ -114,6 +114,10 @@ def _opened_home() -> list[str]:
     return ["--tmpfs", str(private[-1]), *flags, "--ro-bind", str(prefix), str(prefix)]
 
 
+ROW_SECONDS = 3600.0
+"""Longest that one place and mode may take; with three rounds they take minutes."""
+
+
 def row(way: list[str], mode: str, arguments: argparse.Namespace) -> Counter[str] | str:
     """What happened in one place and mode, or why it cannot be had."""
     counts: Counter[str] = Counter()
@@ -123,7 +127,12 @@ def row(way: list[str], mode: str, arguments: argparse.Namespace) -> Counter[str
         command += ["--acts-only"] * arguments.acts_only
         environment = {**os.environ, "HOME": home, "TMPDIR": home, "XDG_RUNTIME_DIR": home, "PYTHONPATH": str(ROOT)}
         environment |= {"KERNELSMITH_CACHE_DIR": f"{home}/cache"}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=ROW_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            return f"no end after {ROW_SECONDS:g} s"
     lines = done.stdout.splitlines()
     if done.returncode or len(lines) < 2:
         return (done.stderr.strip().splitlines() or ["no word"])[-1]

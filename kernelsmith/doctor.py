@@ -170,7 +170,7 @@ def _cards() -> Iterator[Finding]:
 
 
 def _card(target: targets.Target, state: CardState) -> Finding:
-    from kernelsmith.devices.health import health_of
+    from kernelsmith.devices.health import health_of, numbers_match
 
     name, node = state.card.name, state.card.node
     if state.mark is not None:
@@ -191,6 +191,13 @@ def _card(target: targets.Target, state: CardState) -> Finding:
     except KernelsmithError as error:
         return Finding(name=name, health=Health.FAIL, detail=f"{node}: {error.message}", fix=error.hint)
     held = sum(use.nbytes for use in uses) >> 20
+    if not numbers_match():
+        return Finding(
+            name=name,
+            health=Health.WARN,
+            detail=f"{node}; the driver counts processes of the host: which memory of it is ours cannot be told here",
+            fix="limits of its memory hold inside torch only; start the container in the host's pid namespace",
+        )
     return Finding(name=name, health=Health.OK, detail=f"{node}, {len(uses)} processes hold {held} MiB of it")
 
 

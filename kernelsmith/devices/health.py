@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from kernelsmith.devices.cards import Card
@@ -69,6 +70,12 @@ class NvidiaSmi:
         fields = [line.split(",") for line in said.splitlines()]
         plain = [(pid.strip(), used.strip()) for pid, used in (pair for pair in fields if len(pair) == 2)]
         return tuple(Use(int(pid), int(used) << 20) for pid, used in plain if pid.isdecimal() and used.isdecimal())
+
+
+def numbers_match() -> bool:
+    """Whether the numbers of our processes are those that a driver tells: in the host's own pid namespace, whose number
+    the kernel fixes (PROC_PID_INIT_INO in linux/proc_ns.h)."""
+    return Path("/proc/self/ns/pid").readlink() == Path(f"pid:[{0xEFFFFFFC}]")
 
 
 def health_of(target: Target) -> Health | None:

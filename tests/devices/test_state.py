@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernelsmith import doctor, resources, targets
+from kernelsmith.devices import health as asking
 from kernelsmith.devices import marks
 from kernelsmith.devices.state import word_of
 from kernelsmith.errors import InfrastructureError
@@ -94,7 +95,12 @@ def test_the_driver_is_asked_where_it_can_be(
     command.write_text(f"#!/bin/sh\n{script}\n")
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    monkeypatch.setattr(asking, "numbers_match", lambda: True)
     assert (found()["stand:0"].health, words in found()["stand:0"].detail) == (health, True)
+    monkeypatch.setattr(asking, "numbers_match", lambda: False)
+    inside = found()["stand:0"]
+    assert inside.health is (Health.WARN if health is Health.OK else health) and inside.health is not Health.OK
+    assert health is not Health.OK or "counts processes of the host" in inside.detail
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")

@@ -12,6 +12,7 @@ workload may not take much longer than both.
 
 from __future__ import annotations
 
+import mmap
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -95,7 +96,7 @@ class Bench:
         for one in known:
             packed = transport.packed(one.inputs, end)
             regions.append(packed.regions)
-            end = -(-packed.end // 4096) * 4096
+            end = -(-packed.end // mmap.PAGESIZE) * mmap.PAGESIZE
         arena = self._launcher.desk.inputs(end)
         for one, where in zip(known, regions, strict=True):
             transport.write(one.inputs, arena, where)
@@ -109,6 +110,7 @@ class Bench:
         """Interleaved rounds until the ratio to the best baseline is precise, hopeless, or the time is up."""
         names = ["candidate", *lane.baselines]
         times: dict[str, list[float]] = {name: [] for name in names}
+        replays, host_ns = list[int](), host_us * 1e3
         audited = self._random.randrange(1, MIN_ROUNDS)
         deadline = time.monotonic() + seconds
         ratio = schedule.Estimate(1.0, 0.0, float("inf"))
@@ -117,8 +119,8 @@ class Bench:
             pool = count % POOL
             for name in filter(times.__contains__, order):
                 if name == "candidate":
-                    replay = self._sample(lane, pool, audit=0 if count == audited else None)
-                    times[name].append(replay / 1e6 + host_us / 1e3)
+                    replays.append(self._sample(lane, pool, audit=0 if count == audited else None))
+                    times[name].append((replays[-1] + host_ns) / 1e6)
                 elif (nanoseconds := rivals.clock(name, lane.workload, pool, self._flush)) is not None:
                     times[name].append(nanoseconds / 1e6)
                 else:
@@ -132,10 +134,9 @@ class Bench:
                 break
         self._sample(lane, 0, audit=1)
         if self._outer is not None:
-            replays = [t - host_us / 1e3 for t in times["candidate"]]
             claimed = sorted(replays)[len(replays) // 2]
-            slower = self._outer.believed(lane.proven, claimed * 1e6) / (claimed * 1e6)
-            times["candidate"] = [t * slower + host_us / 1e3 for t in replays]
+            slower = self._outer.believed(lane.proven, claimed) / claimed
+            times["candidate"] = [(t * slower + host_ns) / 1e6 for t in replays]
         return self._timing(lane, times, host_us)
 
     def refuse_hidden_work(self, candidate: CandidateSession, lane: Lane, timing: Timing) -> None:
