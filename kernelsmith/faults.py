@@ -47,6 +47,8 @@ class Schedule(StrEnum):
     """One after the other, in an order drawn from a seed."""
     DEFERRED = "deferred"
     """One after the other; a program's stores are seen by others only after all have run, or at its next release."""
+    INTERLEAVED = "interleaved"
+    """By turns, one at a time: at each atomic operation others may get on before it, as a seed decides."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.model import Job, OperatorRef
 from kernelsmith.outcome import Level, Outcome
+from kernelsmith.triton_cpu.run.cores import usable_cores
 
 CASES = Path(__file__).parent / "cases"
 
@@ -52,7 +53,9 @@ EXPECTED = {
     "a12_last_arriver": RIGHT,
     "a14_kept_workspace": RIGHT,
     "a50_counters_in_turn": RIGHT_EVERY_TIME,
+    "a51_atomic_maximum": RIGHT,
     "a52_workspace_per_call": RIGHT_EVERY_TIME,
+    "a53_barrier_of_two": RIGHT if usable_cores() > 1 else Expected(frozenset({Outcome.TIMEOUT})),
     "r01_tail_store_neighbour": rejected(Outcome.OUT_OF_BOUNDS, words="past its end"),
     "r02_max_pad_zero": rejected(Outcome.WRONG_VALUES),
     "r05_row_stride_assumed": rejected(Outcome.WRONG_VALUES),
@@ -80,6 +83,7 @@ EXPECTED = {
     "r30_masked_lanes_summed": rejected(Outcome.UNINITIALIZED_READ, words="value = tl.load(x + row * n + columns"),
     "r31_neighbour_past_the_end": rejected(Outcome.OUT_OF_BOUNDS, words="past the last element"),
     "r50_one_counter_in_300": rejected(Outcome.NONDETERMINISTIC, words="wrong in 2 of 600 calls", repeats=600),
+    "r51_lost_maximum": rejected(Outcome.RACE, words="between two atomic operations of one"),
     "r52_fifteen_workspaces": rejected(Outcome.RACE, words="only when 16 or more calls run at once", repeats=32),
 }
 

@@ -43,6 +43,15 @@ def check(
             help="Run a few cases, and one that fails, with builds that find stray accesses, races and the like.",
         ),
     ] = True,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            "--repeats",
+            metavar="N",
+            min=0,
+            help="Repeat small cases N times, and make calls at once; by default 3,000 times in a full check.",
+        ),
+    ] = None,
     max_time: options.CheckTime = None,
     device: options.Device = None,
     foreign: options.Foreign = False,
@@ -63,7 +72,7 @@ def check(
     flags = {"device": device, "tolerance": tolerance, "targets": targets}
     settings = config.load(flags | {"unsafe_no_sandbox": unsafe_no_sandbox or None})
     ref = operator_ref(operator, overrides, max_bytes, settings, foreign=foreign)
-    asked = _Asked(Level(level), seed=seed, checked=checked, seconds=duration(max_time, "--max-time"))
+    asked = _Asked(Level(level), seed=seed, checked=checked, repeats=repeats, seconds=duration(max_time, "--max-time"))
     (report,) = _judge((kernel,), ref, settings, asked, quiet=quiet)
     _show((report,), json=json, quiet=quiet)
     raise typer.Exit(0 if report.outcome == "passed" else EXIT_NO)
@@ -113,6 +122,7 @@ class _Asked:
     seed: int | None
     bench: bool = False
     checked: bool = True
+    repeats: int | None = None
     seconds: float | None = None
     """For the check; None: what the level allows."""
 
@@ -143,6 +153,7 @@ def _judge(
                 seed=seed,
                 bench=asked.bench,
                 checked=asked.checked,
+                repeats=asked.repeats,
                 check_seconds=asked.seconds,
             )
             if asked.level != "quick":
@@ -151,7 +162,9 @@ def _judge(
             report = KernelReport.of(clean(path), executor.evaluate(job, tell), seed)
             if report.outcome != "passed":
                 again = check_command(path, ref, target.name, settings.targets)
-                report = report.model_copy(update={"reproduce": f"{again} --level {asked.level.value} --seed {seed}"})
+                repeated = f" --repeats {asked.repeats}" if asked.repeats is not None else ""
+                again += f" --level {asked.level.value} --seed {seed}{repeated}"
+                report = report.model_copy(update={"reproduce": again})
             reports.append(report)
     return tuple(reports)
 

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+import torch
 
 from kernelsmith.evaluate.check.examine import OUTCOMES, Examiner, examined, key
 from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.evaluate.sessions.transport import Desk
+from kernelsmith.evaluate.truth.compare import Finding
 from kernelsmith.evaluate.truth.contents import Values
 from kernelsmith.evaluate.truth.inputs import CallInputs, Case
 from kernelsmith.evaluate.truth.oracle import Truth
@@ -17,9 +19,9 @@ from kernelsmith.evaluate.truth.truths import Known
 from kernelsmith.faults import Fault, FaultKind, Schedule
 from kernelsmith.model import Evaluation, Workload
 from kernelsmith.outcome import Level, Outcome, Stage
-from kernelsmith.plan import LaunchPlan, ScratchBuffer
+from kernelsmith.plan import Kernel, LaunchPlan, ScratchBuffer
 from kernelsmith.sandbox.wire.memory import ArenaPool
-from kernelsmith.sandbox.wire.messages import HOST, Examine, Examined
+from kernelsmith.sandbox.wire.messages import HOST, Examine, Examined, Keep, Kept
 
 SOURCE = "import torch\nvalue = tl.load(x + at)\n"
 FAULT = Fault(
@@ -52,11 +54,18 @@ class Launcher:
             raise self._error
         return Examined(faults=self._found.get(request.schedule, ()))
 
+    def keep(self, request: Keep, inputs: object, outputs: object, *, seconds: float) -> Kept:
+        return Kept(outputs=())
+
+
+def right(known: Known, returned: list[torch.Tensor], after: list[torch.Tensor]) -> Finding | None:
+    return None
+
 
 def refusal(launcher: Launcher, level: Level = Level.FULL) -> CandidateFailure | None:
     examiner = Examiner(launcher, SOURCE, level, 0)  # type: ignore[arg-type]
     try:
-        examiner.refuse(PLAN, 0, KNOWN, lambda: 60.0)
+        examiner.refuse(PLAN, 0, KNOWN, right, lambda: 60.0)
     except CandidateFailure as failure:
         return failure
     return None
@@ -106,7 +115,7 @@ def test_a_line_elsewhere_is_left_alone() -> None:
 
 def test_orders_of_programs_are_tried_by_level_until_one_shows_a_fault() -> None:
     honest = Launcher({})
-    assert refusal(honest) is None and honest.asked == list(Schedule)
+    assert refusal(honest) is None and honest.asked == [one for one in Schedule if one is not Schedule.INTERLEAVED]
     quick = Launcher({Schedule.REVERSED: (FAULT,)})
     assert refusal(quick, Level.QUICK) is None and quick.asked == [Schedule.PARALLEL]
     hanging = Launcher({Schedule.REVERSED: (replace(FAULT, kind=FaultKind.DEADLOCK, detail=""),)})
@@ -114,6 +123,31 @@ def test_orders_of_programs_are_tried_by_level_until_one_shows_a_fault() -> None
     assert failure is not None and hanging.asked == [Schedule.PARALLEL, Schedule.REVERSED]
     assert failure.outcome is Outcome.TIMEOUT
     assert failure.message.startswith("it depends on the order in which programs run, which is not promised: where its")
+
+
+def test_atomic_operations_are_interleaved_and_the_answer_that_this_leaves_is_judged() -> None:
+    kernel = Kernel(name="k", ttir="%old = tt.atomic_rmw fadd", signature=())
+    plan = PLAN.model_copy(update={"kernels": (kernel,)})
+    launcher = Launcher({})
+    wrong = Finding(Outcome.WRONG_VALUES, "output 0 is 1, should be 2")
+
+    def judged(known: Known, returned: list[torch.Tensor], after: list[torch.Tensor]) -> Finding | None:
+        return wrong if launcher.asked[-1] is Schedule.INTERLEAVED else None
+
+    with pytest.raises(CandidateFailure) as failure:
+        Examiner(launcher, SOURCE, Level.QUICK, 0).refuse(plan, 0, KNOWN, judged, lambda: 60.0)  # type: ignore[arg-type]
+    assert launcher.asked == [Schedule.PARALLEL, Schedule.INTERLEAVED]
+    assert failure.value.outcome is Outcome.RACE
+    assert failure.value.message.endswith("between two atomic operations of one, output 0 is 1, should be 2")
+
+
+def test_a_race_explains_what_comes_now_and_then() -> None:
+    race = replace(FAULT, kind=FaultKind.RACE)
+    failure = CandidateFailure(Outcome.NONDETERMINISTIC, "wrong in 2 of 300 calls", stage=Stage.CHECK)
+    launcher = Launcher({Schedule.INTERLEAVED: (race,)})
+    Examiner(launcher, SOURCE, Level.QUICK, 0).explain(failure, 0, KNOWN, lambda: 60.0)  # type: ignore[arg-type]
+    assert failure.outcome is Outcome.RACE and failure.faults[0].kind is FaultKind.RACE
+    assert failure.message.startswith("wrong in 2 of 300 calls\nwhere other programs get on")
 
 
 def test_an_output_that_was_not_written_everywhere_refuses_nobody() -> None:
@@ -132,14 +166,14 @@ def test_a_plan_is_looked_at_once() -> None:
     examiner = Examiner(launcher, SOURCE, Level.QUICK, 0)  # type: ignore[arg-type]
     other = PLAN.model_copy(update={"buffers": (ScratchBuffer(nbytes=4),)})
     for plan in (PLAN, PLAN, other):
-        examiner.refuse(plan, 0, KNOWN, lambda: 60.0)
+        examiner.refuse(plan, 0, KNOWN, right, lambda: 60.0)
     assert len(launcher.asked) == 2
 
 
 def test_what_cannot_be_built_checked_is_a_note() -> None:
     error = CandidateFailure(Outcome.COMPILE_ERROR, "kernel k: no checked tt.frobnicate", stage=Stage.COMPILE)
     examiner = Examiner(Launcher({}, error), SOURCE, Level.QUICK, 0)  # type: ignore[arg-type]
-    examiner.refuse(PLAN, 0, KNOWN, lambda: 60.0)
+    examiner.refuse(PLAN, 0, KNOWN, right, lambda: 60.0)
     assert list(examiner.notes) == ["not examined by a checked build: kernel k: no checked tt.frobnicate"]
 
 

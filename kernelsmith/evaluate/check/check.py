@@ -25,7 +25,7 @@ import torch
 
 from kernelsmith.base import digest
 from kernelsmith.evaluate.check.collector import Collector
-from kernelsmith.evaluate.check.examine import Examiner, key
+from kernelsmith.evaluate.check.examine import EXPLAINED, Examiner, key
 from kernelsmith.evaluate.check.plans import blocks, difference, programs
 from kernelsmith.evaluate.check.properties import violated
 from kernelsmith.evaluate.check.unwatched import Answer, Unwatched, movable, same_launches
@@ -182,7 +182,7 @@ class Checker:
     def explain(self, failure: CandidateFailure) -> None:
         """Say what checked builds of the kernels find where an answer was wrong; nothing else may be going on."""
         suspect = failure.suspect
-        if suspect is None or self._examiner is None:
+        if suspect is None or self._examiner is None or failure.outcome not in EXPLAINED:
             return
         try:
             plan_id = suspect.plan_id
@@ -280,7 +280,7 @@ class Checker:
             self._replay(proven, recorded.seconds)
             if self._examiner is not None and key(recorded.case) in self._examined:
                 known = self.known(recorded.case, CALLS)
-                if self._examiner.refuse(proven.plan, proven.plan_id, known, self.remaining):
+                if self._examiner.refuse(proven.plan, proven.plan_id, known, self.judged, self.remaining):
                     self.collector.examined()
             if not keep:
                 self._launcher.forget(proven.plan_id)
@@ -299,12 +299,14 @@ class Checker:
             if len(plans) >= agree and len({plan.canonical() for plan in plans[-agree:]}) == 1:
                 self.blocks.update(blocks(called.plan))
                 return self._with_state(case, called, time.monotonic() - begin)
-        raise CandidateFailure(
+        changing = CandidateFailure(
             Outcome.NOT_IN_PLAN,
             "what the host function asks of the device depends on the contents of its inputs, or changes from call to "
             f"call ({difference(plans[-2], plans[-1])}); it may depend on shapes, dtypes, strides and scalars only",
             stage=Stage.RECORD,
         )
+        changing.suspect = Suspect(case, 0, called=called)
+        raise changing
 
     def _real_call(
         self, case: Case, content: int, choices: tuple[Choice, ...], *, record: bool, altered: bool = False

@@ -12,16 +12,19 @@ from dataclasses import replace
 from math import prod
 from pathlib import Path
 
+import torch
+
 from kernelsmith.evaluate.sessions import transport
 from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.evaluate.sessions.session import LauncherSession
+from kernelsmith.evaluate.truth.compare import Finding
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.evaluate.truth.truths import Known
 from kernelsmith.faults import Fault, FaultKind, Schedule
 from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.plan import LaunchPlan
 from kernelsmith.sandbox.roles import MODULE_NAME
-from kernelsmith.sandbox.wire.messages import HOST, Examine
+from kernelsmith.sandbox.wire.messages import HOST, Examine, Keep
 from kernelsmith.text import code_lines
 
 OUTCOMES = {
@@ -35,9 +38,19 @@ OUTCOMES = {
     FaultKind.ASSERTION: Outcome.RUNTIME_ERROR,
     FaultKind.DEADLOCK: Outcome.TIMEOUT,
 }
-EXPLAINED = (Outcome.WRONG_VALUES, Outcome.OUT_OF_BOUNDS, Outcome.RACE)
+EXPLAINED = (Outcome.WRONG_VALUES, Outcome.OUT_OF_BOUNDS, Outcome.RACE, Outcome.NONDETERMINISTIC)
 """Failures that a fault of a kernel may be behind."""
-SCHEDULES = {Level.QUICK: (Schedule.PARALLEL,), Level.FULL: tuple(Schedule), Level.EXHAUSTIVE: tuple(Schedule)}
+BY_ORDER = (Outcome.RACE, Outcome.NONDETERMINISTIC)
+"""Those that may show under some orders of programs only."""
+JUDGED = (Schedule.REVERSED, Schedule.SHUFFLED, Schedule.INTERLEAVED)
+"""Orders under which a right kernel's answer is right. One whose stores are kept back may lose what its own program has
+added to them by an atomic operation."""
+_ATOMIC = "tt.atomic"
+SCHEDULES = {
+    Level.QUICK: (Schedule.PARALLEL, Schedule.INTERLEAVED),
+    Level.FULL: tuple(Schedule),
+    Level.EXHAUSTIVE: tuple(Schedule),
+}
 SMALL_CASES = {Level.QUICK: 1, Level.FULL: 8, Level.EXHAUSTIVE: 16}
 """Cases away from the workloads that are examined; each may need kernels of its own, which take a compiler's time."""
 WORKLOADS = {Level.QUICK: 1, Level.FULL: 4, Level.EXHAUSTIVE: 8}
@@ -50,6 +63,7 @@ _ORDERS = {
     Schedule.REVERSED: "where its programs run one after the other, the last one first, ",
     Schedule.SHUFFLED: "where its programs run one after the other, in no particular order, ",
     Schedule.DEFERRED: "where a program's stores are seen late, as a device may do it, ",
+    Schedule.INTERLEAVED: "where other programs get on between two atomic operations of one, ",
 }
 
 
@@ -61,6 +75,8 @@ def examined(cases: Sequence[Case], level: Level) -> frozenset[str]:
     return frozenset(map(key, small[::step][: SMALL_CASES[level]] + tuned[: WORKLOADS[level]]))
 
 
+Judged = Callable[[Known, list[torch.Tensor], list[torch.Tensor]], Finding | None]
+"""What is wrong with an answer: the returned tensors, and the storages of the inputs afterwards."""
 _LINE_DIGITS = 7
 """No module has more lines; the launcher that names one may have been overwritten."""
 
@@ -83,31 +99,54 @@ class Examiner:
         self.notes: dict[str, None] = {}
         """Why something could not be examined."""
 
-    def refuse(self, plan: LaunchPlan, plan_id: int, known: Known, seconds: Callable[[], float]) -> bool:
+    def refuse(
+        self, plan: LaunchPlan, plan_id: int, known: Known, judged: Judged, seconds: Callable[[], float]
+    ) -> bool:
         """Whether the plan was looked at, which happens to none twice. Raises CandidateFailure for the first schedule
-        under which a kernel is at fault."""
+        under which a kernel is at fault, or the answer wrong."""
         if plan.digest in self._seen or known.input_bytes + known.output_bytes > MOST_BYTES:
             return False
         self._seen.add(plan.digest)
+        atomic = any(_ATOMIC in kernel.ttir for kernel in plan.kernels)
         for schedule in self._schedules:
-            faults = tuple(f for f in self._faults(plan_id, known, schedule, seconds()) if f.kernel != HOST)
-            if faults:
+            if schedule is Schedule.INTERLEAVED and not atomic:  # its programs would run one after the other
+                continue
+            found = self._faults(plan_id, known, schedule, seconds())
+            if faults := tuple(fault for fault in found or () if fault.kernel != HOST):
                 failure = CandidateFailure(OUTCOMES[faults[0].kind], _words(faults, schedule), stage=Stage.CHECK)
                 failure.faults = faults
                 raise failure
+            if found is not None and schedule in JUDGED and (finding := self._wrong(plan_id, known, judged, seconds())):
+                message = (
+                    f"the answer depends on the order in which programs run, which is not promised: {_ORDERS[schedule]}"
+                )
+                raise CandidateFailure(Outcome.RACE, f"{message}{finding}", stage=Stage.CHECK)
         return True
 
     def explain(self, failure: CandidateFailure, plan_id: int, known: Known, seconds: Callable[[], float]) -> None:
-        """Add to a failure what its kernels did wrong, if that is found."""
+        """Add to a failure what its kernels did wrong, if that is found; a race explains what comes now and then."""
         if failure.outcome not in EXPLAINED:
             return
-        for schedule in tuple(Schedule) if failure.outcome is Outcome.RACE else (Schedule.PARALLEL,):
+        for schedule in tuple(Schedule) if failure.outcome in BY_ORDER else (Schedule.PARALLEL,):
             if faults := self._faults(plan_id, known, schedule, seconds()):
                 failure.message += f"\n{_words(faults, schedule)}"
                 failure.faults = faults
+                if failure.outcome is Outcome.NONDETERMINISTIC and OUTCOMES[faults[0].kind] is Outcome.RACE:
+                    failure.outcome = Outcome.RACE
                 return
 
-    def _faults(self, plan_id: int, known: Known, schedule: Schedule, seconds: float) -> tuple[Fault, ...]:
+    def _wrong(self, plan_id: int, known: Known, judged: Judged, seconds: float) -> str:
+        """What is wrong with the answer that the last checked run left, in words; empty if nothing is."""
+        packed = transport.packed(known.inputs)
+        desk = self._launcher.desk
+        inputs, outputs = desk.inputs(packed.end), desk.outputs(transport.room_for(known.returned))
+        kept = self._launcher.keep(Keep(plan_id=plan_id, inputs=packed.regions), inputs, outputs, seconds=seconds)
+        after = transport.storages(inputs, packed.regions)
+        finding = judged(known, transport.outputs(outputs, kept.outputs), after)
+        return finding.message if finding is not None else ""
+
+    def _faults(self, plan_id: int, known: Known, schedule: Schedule, seconds: float) -> tuple[Fault, ...] | None:
+        """None where there is no checked build."""
         packed = transport.packed(known.inputs)
         inputs = self._launcher.desk.inputs(packed.end)
         transport.write(known.inputs, inputs, packed.regions)
@@ -117,7 +156,7 @@ class Examiner:
         except CandidateFailure as failure:
             if failure.outcome is Outcome.COMPILE_ERROR:  # the plain build of the same kernel was compiled
                 self.notes[f"not examined by a checked build: {failure.message}"] = None
-                return ()
+                return None
             if failure.outcome is Outcome.TIMEOUT:
                 failure.message = f"{_ORDERS[schedule]}a checked build of its kernels did not end within {seconds:g} s"
             raise

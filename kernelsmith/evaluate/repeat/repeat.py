@@ -75,7 +75,12 @@ class _Series:
 
     @property
     def rate(self) -> Rate | None:
-        return Rate(runs=self.runs, wrong=self.wrong, ci95=interval(self.wrong, self.runs)) if self.runs else None
+        return _rate(self.tallies)
+
+
+def _rate(tallies: Sequence[Tally]) -> Rate | None:
+    runs, wrong = sum(tally.runs for tally in tallies), sum(tally.wrong for tally in tallies)
+    return Rate(runs=runs, wrong=wrong, ci95=interval(wrong, runs)) if runs else None
 
 
 class Repeater:
@@ -132,13 +137,13 @@ class Repeater:
             self._note(calls, replays)
 
     def again(self, failure: CandidateFailure) -> None:
-        """Say of a wrong answer whether it always comes, where it does not."""
+        """Say of a call that was wrong, or asked for something else than the one before, whether answers to the same
+        inputs are always wrong, where they are not."""
         suspect = failure.suspect
-        if failure.outcome is not Outcome.WRONG_VALUES or suspect is None or not self._wanted:
+        if failure.outcome not in (Outcome.WRONG_VALUES, Outcome.NOT_IN_PLAN) or suspect is None or not self._wanted:
             return
         replayed = suspect.called is None
-        series, tally = _Series(), Tally(self._judged)
-        series.tallies.append(tally)
+        tally = Tally(self._judged)
         contents = [self._checker.known(suspect.case, suspect.content)]
         proven = self._checker.variant(suspect.case, ()) if replayed else None
         until = time.monotonic() + min(self._seconds, SECONDS[Level.FULL])
@@ -153,14 +158,14 @@ class Repeater:
             if tally.wrong == tally.runs:
                 return
             count = self._next(runs, count, time.monotonic() - begin, FULL_RUNS - tally.runs)
-        if not tally.wrong:
+        if tally.wrong:
+            rate = _rate([tally])
+            self.repeats = Repeats(replays=rate) if replayed else Repeats(calls=rate)
+            self._checker.collector.repeats(self.repeats)
+            failure.outcome = Outcome.NONDETERMINISTIC
+            failure.message = f"{self.repeats.rate}, all on the same inputs; the first time, {failure.message}"
+        elif failure.outcome is Outcome.WRONG_VALUES:
             failure.message += f"\nnot wrong again in {tally.runs:,} repeats of the same call"
-            return
-        rate = series.rate
-        self.repeats = Repeats(replays=rate) if replayed else Repeats(calls=rate)
-        self._checker.collector.repeats(self.repeats)
-        failure.outcome = Outcome.NONDETERMINISTIC
-        failure.message = f"{self.repeats.rate}, on the same inputs; {failure.message}"
 
     # ---------------------------------------------------------------- one after the other
 

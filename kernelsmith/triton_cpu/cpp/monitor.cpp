@@ -8,15 +8,18 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <ucontext.h>
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-enum Schedule { kParallel = 0, kReversed = 1, kShuffled = 2, kDeferred = 3 };
+enum Schedule { kParallel = 0, kReversed = 1, kShuffled = 2, kDeferred = 3, kInterleaved = 4 };
 
 struct Report {  // as in monitor.py
     i32 fault, site, segment, pad;
@@ -246,7 +249,10 @@ static void note_write(const Place &p, i32 lane) {
     }
 }
 
+static void take_turns(bool waits);
+
 static u32 examine(KsCheck *c, const KsAccess *a) {
+    if (a->kind == KS_ATOMIC || a->kind == KS_VOLATILE) take_turns(false);
     Monitor *m = monitor_of(c);
     Guard guard(m);
     u32 allowed = 0;
@@ -343,15 +349,22 @@ static i32 spin(KsCheck *c, i32 site) {
     c->moves = moves;
     if (!still || !all_wait(m, now)) {
         c->since = now;
+        take_turns(false);
         sched_yield();
         return 0;
     }
+    take_turns(true);
     if (now - c->since < kPatienceNs) return 0;
     if (!__atomic_exchange_n(&c->context->stop, 1, __ATOMIC_RELAXED)) report(c, KS_DEADLOCK, site, -1, 0, 0);
     return 1;
 }
 
-// ---- the interface to monitor.py ----
+// ---- program instances that take turns at their atomic operations ----
+//
+// On one thread, each on a stack of its own; before an atomic operation, or where it waits, a program instance may have
+// to stand back for others, as a seed decides. What goes wrong between two atomic operations of one program, in a window
+// of nanoseconds on a device, then goes wrong in most runs (Burckhardt et al., "A randomized scheduler with
+// probabilistic guarantees of finding bugs", ASPLOS 2010, says how little it takes).
 
 typedef void (*Run)(long lo, long hi, const int *grid, const unsigned long long *args, char *scratch);
 struct Request {  // as in pool.cpp
@@ -361,6 +374,102 @@ struct Request {  // as in pool.cpp
     i32 threads;
     unsigned long long args[];
 };
+
+struct Strand {
+    ucontext_t context;
+    void *stack = MAP_FAILED;
+    char *scratch = nullptr;
+    bool done = false;
+    ~Strand();
+};
+
+struct Interleaving {
+    const Request *request;
+    const KsContext *context;
+    i64 total, next = 0;
+    u64 random, turns = 0;
+    ucontext_t home;
+    Strand *running = nullptr;
+    std::vector<std::unique_ptr<Strand>> strands;
+};
+
+static const u64 kStackBytes = 8ul << 20;  // as the pool's threads have; pages that nobody touches cost nothing
+static const size_t kStrands = 16;         // that begin at once
+static const size_t kMostStrands = 512;    // where those wait for others
+static const u64 kMostTurns = 20000;       // then one in kRarely, so that no launch takes minutes
+static const u64 kRarely = 64;
+
+static __thread Interleaving *interleaving;
+
+Strand::~Strand() {
+    if (stack != MAP_FAILED) munmap(stack, kStackBytes);
+    free(scratch);
+}
+
+// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016).
+static u64 drawn(Interleaving *i) {
+    i->random ^= i->random >> 12;
+    i->random ^= i->random << 25;
+    i->random ^= i->random >> 27;
+    return i->random * 0x2545f4914f6cdd1dul >> 16;
+}
+
+static void run_strand() {
+    Interleaving *i = interleaving;
+    Strand *me = i->running;
+    const Request *r = i->request;
+    while (i->next < i->total && !i->context->stop) {
+        const i64 p = i->next++;
+        r->run(p, p + 1, r->grid, r->args, me->scratch);
+    }
+    me->done = true;
+    swapcontext(&me->context, &i->home);
+}
+
+static bool add_strand(Interleaving *i) {
+    std::unique_ptr<Strand> strand(new Strand);
+    strand->stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    strand->scratch = (char *)aligned_alloc(64, (i->request->scratch_bytes + 64) & ~63ul);
+    if (strand->stack == MAP_FAILED || !strand->scratch) return false;
+    getcontext(&strand->context);
+    strand->context.uc_stack.ss_sp = strand->stack;
+    strand->context.uc_stack.ss_size = kStackBytes;
+    strand->context.uc_link = nullptr;
+    makecontext(&strand->context, run_strand, 0);
+    i->strands.push_back(std::move(strand));
+    return true;
+}
+
+// Somebody else's turn, maybe. `waits`: nobody got on for a while, so one more begins.
+static void take_turns(bool waits) {
+    Interleaving *i = interleaving;
+    if (!i || !i->running) return;
+    if (waits && i->next < i->total && i->strands.size() < kMostStrands) add_strand(i);
+    if (!waits && i->turns++ > kMostTurns && drawn(i) % kRarely) return;
+    swapcontext(&i->running->context, &i->home);
+}
+
+static i32 run_interleaved(const Request *r, KsContext *context, i64 total, u64 seed) {
+    Interleaving i;
+    i.request = r;
+    i.context = context;
+    i.total = total;
+    i.random = seed * 2 + 1;
+    for (size_t n = 0; n < kStrands && (i64)n < total; ++n)
+        if (!add_strand(&i)) return 1;
+    interleaving = &i;
+    while (!i.strands.empty()) {
+        const size_t n = drawn(&i) % i.strands.size();
+        i.running = i.strands[n].get();
+        swapcontext(&i.home, &i.running->context);
+        if (i.running->done) i.strands.erase(i.strands.begin() + (long)n);
+        i.running = nullptr;
+    }
+    interleaving = nullptr;
+    return 0;
+}
+
+// ---- the interface to monitor.py ----
 
 extern "C" void kernelsmith_monitor_start(KsContext *context, i32 segments, i32 schedule, i32 trusting) {
     Monitor *m = new Monitor();
@@ -403,6 +512,7 @@ static u64 shuffled(u64 index, u64 total, u64 seed) {
 extern "C" i32 kernelsmith_monitor_run(const Request *r, KsContext *context, u64 seed) {
     Monitor *m = (Monitor *)context->monitor;
     const i64 total = (i64)r->grid[0] * r->grid[1] * r->grid[2];
+    if (m->schedule == kInterleaved) return run_interleaved(r, context, total, seed);
     char *scratch = (char *)aligned_alloc(64, (r->scratch_bytes + 64) & ~63ul);
     if (!scratch) return 1;
     for (i64 i = 0; i < total && !context->stop; ++i) {

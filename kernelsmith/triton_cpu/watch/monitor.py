@@ -27,7 +27,7 @@ from kernelsmith.triton_cpu.watch.shadows import Memory, Segment, Shadow, overla
 __all__ = ["Memory", "Segment", "run_checked"]
 
 _CPP = Path(__file__).parents[1] / "cpp"
-_SCHEDULES = {Schedule.PARALLEL: 0, Schedule.REVERSED: 1, Schedule.SHUFFLED: 2, Schedule.DEFERRED: 3}
+_SCHEDULES = {schedule: number for number, schedule in enumerate(Schedule)}  # enum Schedule of cpp/monitor.cpp
 # The order of KsFault in cpp/checked_abi.h.
 _KINDS = (
     FaultKind.OUT_OF_BOUNDS,
