@@ -87,11 +87,6 @@ class Settings(Frozen):
     def _one_or_many(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
 
-    @field_validator("tolerances", mode="before")
-    @classmethod
-    def _tables(cls, value: Any) -> Any:
-        return value if isinstance(value, tuple) else tolerances.read(value)
-
     @field_validator("max_time", mode="before")
     @classmethod
     def _duration(cls, value: Any) -> Any:
@@ -168,11 +163,11 @@ def limits(flags: Mapping[str, Value]) -> Budget:
 
 def _resolved(*layers: tuple[str, Mapping[str, Value]]) -> Settings:
     """Settings from layers, each with the words for where it is from; a later one overrides."""
-    values: dict[str, Value] = {}
+    values: dict[str, Any] = {}
     origin: dict[str, str] = {}
     for source, layer in layers:
-        if isinstance(own := layer.get("tolerances"), dict) and isinstance(other := values.get("tolerances"), dict):
-            layer = {**layer, "tolerances": other | own}
+        if isinstance(nearer := layer.get("tolerances"), tuple) and isinstance(values.get("tolerances"), tuple):
+            layer = {**layer, "tolerances": tolerances.merged(values["tolerances"], nearer)}
         values |= layer
         origin |= dict.fromkeys(layer, source)
     try:
@@ -257,6 +252,8 @@ def _read(path: Path, table: tuple[str, ...], *, trusted: bool) -> dict[str, Val
                 f"{path}: `{key}` may not be set by a file in the current folder",
                 f"use --{name.replace('_', '-')}, {PREFIX}{name.upper()} or the user file",
             )
+        if name == "tolerances":
+            value = tolerances.read(value, str(path))
         if name == "model" and not trusted:
             _check_harmless(path, (value,) if isinstance(value, str) else value)
         values[name] = path.parent / str(value) if name in ("runs", "prompts", "targets") else value

@@ -18,7 +18,7 @@ from typing import Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from kernelsmith.base import Frozen
-from kernelsmith.errors import OperatorError
+from kernelsmith.errors import OperatorError, UsageError
 
 DTYPES = (
     "float64",
@@ -30,6 +30,7 @@ DTYPES = (
 )
 """What a policy may speak of; complex numbers are held to the rule of their parts."""
 PARTS = {"complex64": "float32", "complex128": "float64", "complex32": "float16"}
+EXAMPLE = "float32 = { rtol = 1e-5, atol = 1e-6 }"
 RESERVED = ("measured", "exact")
 """Words that evidence uses for what is no policy."""
 
@@ -129,18 +130,23 @@ def find(name: str, own: Sequence[Policy]) -> Policy:
     return known[name]
 
 
-def read(table: object) -> tuple[Policy, ...]:
-    """Policies from `[tolerances.NAME]` tables; ValueError, in words, for what is wrong with one."""
+def read(table: object, file: str) -> tuple[Policy, ...]:
+    """Policies from the `[tolerances.NAME]` tables of a file; raises UsageError for what is wrong with one."""
     if not isinstance(table, Mapping):
-        raise ValueError("write [tolerances.NAME] with a line per dtype")
-    return tuple(_read_one(str(name), dtypes) for name, dtypes in table.items())
+        raise UsageError(f"{file}: tolerances = {table!r} is no table", f"write [tolerances.NAME], then {EXAMPLE}")
+    return tuple(_read_one(str(name), dtypes, file) for name, dtypes in table.items())
 
 
-def _read_one(name: str, dtypes: Any) -> Policy:
+def merged(further: Sequence[Policy], nearer: Sequence[Policy]) -> tuple[Policy, ...]:
+    """Of two files' policies with one name, the nearer file's."""
+    return tuple({policy.name: policy for policy in (*further, *nearer)}.values())
+
+
+def _read_one(name: str, dtypes: Any, file: str) -> Policy:
     try:
         return Policy.model_validate({"name": name, "dtypes": dtypes})
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"] if part != "dtypes")
+        place = "".join(f", {part}" for part in first["loc"] if part not in ("dtypes", "name"))
         reason = str(first["msg"]).removeprefix("Value error, ")
-        raise ValueError(f"tolerances.{name}{f', {place}' if place else ''}: {reason}") from error
+        raise UsageError(f"{file}: [tolerances.{name}]{place}: {reason}", f"a line per dtype: {EXAMPLE}") from error

@@ -215,7 +215,8 @@ def operator(
         dtypes: legal combinations across arguments, `[{"x": "float16", "w": "float32"}, ...]`; all of them otherwise.
         mutates: arguments the operator changes in place.
         plan_relevant: arguments whose contents the launch plan may depend on, such as `cu_seqlens`.
-        tolerance: name of a team's acceptance rule instead of the measured bound.
+        tolerance: name of a tolerance policy that answers are held to instead of the measured bound: `torch`,
+            `kernelbench`, `ascend`, or a team's own, `[tolerances.NAME]` in its settings.
         arguments: one declaration per parameter; besides, the callables `bound(*inputs)` (sum of magnitudes behind
             each output element), `check(output, expected, *inputs)` (for answers that are not unique),
             `properties(call, *inputs)` (may call the candidate again), `baseline(*inputs)` (the kernel in use today).

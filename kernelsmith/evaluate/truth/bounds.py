@@ -3,6 +3,9 @@
 The rounding of the output, plus a multiple of what the answer moves when every input moves by its own rounding unit
 (several draws in float64, smoothed over neighbours), plus a multiple of what the reference itself loses in the working
 dtype there and, where inputs are wide, one rounding unit beside. Called by `oracle`.
+
+float32 inputs that are multiplied as tf32 or bfloat16 lie outside by two orders of magnitude: a kernel that trades bits
+for speed is another operator, and whoever wants it says so by a policy or `bound=`.
 """
 
 from __future__ import annotations
