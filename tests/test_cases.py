@@ -2,8 +2,8 @@
 that exposes it.
 
 The operator files say what a user would say: dims, dtypes, layouts, values, mutated arguments, checks. Every rule that
-tells right from wrong is the product's own, and the quick level is enough for all of them. One known fault is not here:
-row offsets that wrap in int32 need rows 2**30 elements apart, which no layout of an operator file asks for.
+tells right from wrong is the product's own, and the quick level is enough for all but one of them: row offsets that
+wrap in int32 need rows 2**30 elements apart, which the full level tries.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ class Expected:
     """Somewhere in the message."""
     repeats: int | None = None
     """As many as it takes; None: the handful of the level."""
+    level: Level = Level.QUICK
 
 
-def rejected(*outcomes: Outcome, words: str = "", repeats: int | None = None) -> Expected:
-    return Expected(frozenset(outcomes), words, repeats)
+def rejected(*outcomes: Outcome, words: str = "", repeats: int | None = None, level: Level = Level.QUICK) -> Expected:
+    return Expected(frozenset(outcomes), words, repeats, level)
 
 
 RIGHT = Expected(frozenset({Outcome.PASSED}))
@@ -58,6 +59,7 @@ EXPECTED = {
     "a53_barrier_of_two": RIGHT if usable_cores() > 1 else Expected(frozenset({Outcome.TIMEOUT})),
     "r01_tail_store_neighbour": rejected(Outcome.OUT_OF_BOUNDS, words="past its end"),
     "r02_max_pad_zero": rejected(Outcome.WRONG_VALUES),
+    "r04_int32_offset": rejected(Outcome.WRONG_VALUES, words="compute them in 64 bits", level=Level.FULL),
     "r05_row_stride_assumed": rejected(Outcome.WRONG_VALUES),
     "r06_flat_index_noncontig": rejected(Outcome.WRONG_VALUES, Outcome.WRONG_SHAPE, Outcome.OUT_OF_BOUNDS),
     "r08_persistent_trip_count": rejected(Outcome.WRONG_VALUES),
@@ -107,7 +109,7 @@ def test_verdict(room, name):
             operator=OperatorRef(path=str(CASES / name / "op.py")),
             target="cpu",
             source=(CASES / name / "kernel.py").read_text(),
-            level=Level.QUICK,
+            level=expected.level,
             seed=11,
             bench=False,
             repeats=expected.repeats,

@@ -26,6 +26,8 @@ from kernelsmith.outcome import Level
 from kernelsmith.sandbox.wire.messages import Tunable
 from kernelsmith.space import Sweep
 
+CASES_SHARE = 0.75
+"""Of the time of a check, what its cases may take."""
 MOST_SEEN = {Level.QUICK: 2, Level.FULL: 4, Level.EXHAUSTIVE: 8}
 """Block sizes that only plans show whose neighbours are tried."""
 MOST_AROUND = {Level.QUICK: 8, Level.FULL: 40, Level.EXHAUSTIVE: 80}
@@ -52,6 +54,11 @@ class Budget:
     @property
     def over(self) -> bool:
         return self.left == 0
+
+    @property
+    def spent_on_cases(self) -> bool:
+        """No further case is begun: the rest is for calls in a row, repeats and what else follows them."""
+        return self.left <= (1 - CASES_SHARE) * self.seconds
 
 
 class Agenda:
@@ -96,7 +103,7 @@ class Agenda:
     def tell(self, collector: Collector) -> None:
         """Say what was walked, and what was left out."""
         done = {case.model_dump_json() for case in self.tried}
-        why = f"the time ({self._budget.seconds:g} s) was up"
+        why = f"the time for cases ({CASES_SHARE * self._budget.seconds:g} of {self._budget.seconds:g} s) was up"
         planned = self.planned
         if left := sum(case.model_dump_json() not in done for case in planned):
             level = self._job.level.value
@@ -117,7 +124,7 @@ class Agenda:
 
     def _handed(self, some: Sequence[Case], *, cut: bool) -> Iterator[Case]:
         for case in some:
-            if cut and self._budget.over:
+            if cut and self._budget.spent_on_cases:
                 return
             self.tried.append(case)
             yield case
