@@ -14,8 +14,8 @@ FAULTS = {
     "multiple of the tile (M=33, N=100)",
     "tritonbench_reversed_cumsum": "loads blocks with boundary_check= but no padding_option=, and sums what lies "
     "beyond the end, which Triton leaves undefined (H=16, T=33, S=100)",
-    "fla_log_sigmoid": "takes log(1 + exp(-x)) where log1p is owed: digits are lost from x = 11 on, all of them above 17 "
-    "(M=2053, N=3, values near 50)",
+    "fla_log_sigmoid": "takes log(1 + exp(-x)) where log1p is owed: digits are lost from x = 11 on, all of them above "
+    "17 (M=2053, N=3, values near 50)",
     "flaggems_bmm": "loads both operands without `other=` and uses masked-off lanes where K is no multiple of "
     "TILE_K: B=1, M=200, K=33, N=100; Triton leaves their values undefined",
 }
