@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from kernelsmith.evidence import CaseTried, Closeness, Evidence, Refuted, Repeats, Swept, Together
+from kernelsmith.evidence import CaseTried, Closeness, Evidence, Rate, Refuted, Repeats, Swept, Together
 from kernelsmith.outcome import Level, Outcome
 from kernelsmith.records import Reports
 from kernelsmith.report import render, summarise
 from kernelsmith.report.coverage import Cell, grids, size_classes
-from kernelsmith.report.evidence import evidence_lines, region_line, repeats_line, swept_line
+from kernelsmith.report.evidence import evidence_lines, limits_lines, map_lines, region_line, repeats_line, swept_line
 from kernelsmith.runs import Run
 from kernelsmith.space import Region, RegionStatus, Sweep, Where
 from kernelsmith.store import Store
@@ -36,7 +36,7 @@ def evidence() -> Evidence:
             Closeness(output="y", dtype="float16", rule="measured", ulp=2.1, share=0.34, where=Where(dims={"N": 7})),
         ),
         swept=(sweep,),
-        repeats=Repeats(runs=3000, wrong=0, rate_ci95=(0.0, 0.001), bitwise=False, together=together),
+        repeats=Repeats(replays=Rate(runs=3000, wrong=0, ci95=(0.0, 0.001)), bitwise=False, together=together),
         refuted=Refuted(smallest=Where(dims={"N": 9}), words="wrong for N in 33..40", runs=12),
         left_out=("37 of 200 cases were not run: the time was up",),
     )
@@ -59,21 +59,22 @@ def test_a_grid_counts_right_and_wrong_by_size_dtype_and_layout() -> None:
 
 
 def test_what_a_verdict_rests_on_is_said_in_lines() -> None:
-    text = "\n".join(evidence_lines(evidence(), whole=True))
+    found = evidence()
+    text = "\n".join((*evidence_lines(found), *limits_lines(found), *map_lines(found)))
     assert "full: 5 cases, 15 runs compared, 1 wrong in 12s" in text
     assert "closest to its limit: y (float16), 2.1 ulp, 34 % of what an honest kernel may be off, at N=7" in text
     assert "not covered: 37 of 200 cases were not run: the time was up" in text
     assert "refuted: wrong for N in 33..40" in text
     assert "float32, x sliced  .  .   .   .   .    !1   ." in text
-    assert "." not in "\n".join(evidence_lines(evidence(), whole=False)).splitlines()[-1]
+    assert "with torch 2.13.0, triton <script>" in text
 
 
 def test_repeats_and_sweeps_in_words() -> None:
     found = evidence()
     assert found.repeats is not None
     assert repeats_line(found.repeats) == (
-        "repeats: 3,000 runs, none wrong: at most 0.001 of all at 95 %; not bitwise reproducible; "
-        "16 at once: 3/64 wrong"
+        "repeats: 3,000 replays, none wrong: fewer than 1 in 1,000 at 95 %; not bitwise reproducible: results differ in "
+        "the last bits from run to run; calls at once: 3 of 64 wrong with 16 at once"
     )
     assert swept_line(found.swept[0]) == "sweep N=1..40: all 40 sizes, wrong at 9, 33..40"
     half = found.swept[0].model_copy(update={"tried": 20, "wrong": ()})

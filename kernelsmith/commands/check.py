@@ -193,7 +193,11 @@ def _show(reports: tuple[KernelReport, ...], *, json: bool, quiet: bool) -> None
 
 
 def _rests_on(report: KernelReport) -> list[str]:
-    """What the verdict rests on; the map of the input space only where it is worth the lines."""
-    from kernelsmith.report.evidence import evidence_lines
+    """What the verdict rests on; all of it where the input space was searched in earnest."""
+    from kernelsmith.report.evidence import evidence_lines, limits_lines, map_lines
 
-    return evidence_lines(report.evidence, whole=report.evidence.level != "quick") if report.evidence else []
+    evidence = report.evidence
+    if evidence is None:
+        return []
+    lines = evidence_lines(evidence)
+    return lines if evidence.level == "quick" else [*lines, *limits_lines(evidence), *map_lines(evidence)]

@@ -13,17 +13,28 @@ NOT_TRIED = "."
 LEGEND = f"cases per size class (64+ is 64..127), dtype and layout: {NOT_TRIED} none, !n of them wrong"
 
 
-def evidence_lines(evidence: Evidence, *, whole: bool) -> list[str]:
-    """Everything but the verdict itself; `whole` with the map of the input space."""
+def evidence_lines(evidence: Evidence) -> list[str]:
+    """What was run and what it showed, shortest first; everything but the verdict itself and the map."""
     lines = [_run(evidence)]
     lines += [line(one.describe(), 300)] if (one := evidence.closest) else []
     lines += [repeats_line(evidence.repeats)] if evidence.repeats else []
     lines += [swept_line(one) for one in evidence.swept]
     lines += [f"refuted: {line(evidence.refuted.words, 400)}"] if evidence.refuted and evidence.refuted.words else []
-    lines += [f"not covered: {line(text, 400)}" for text in evidence.left_out]
-    drawn = grids(evidence) if whole else ()
-    for grid in drawn:
-        lines += ["", *grid_lines(grid)]
+    return lines
+
+
+def limits_lines(evidence: Evidence) -> list[str]:
+    """What was not covered, and which versions did it."""
+    versions = ", ".join(f"{name} {line(version)}" for name, version in evidence.versions.items())
+    return [f"not covered: {line(text, 400)}" for text in evidence.left_out] + (
+        [f"with {versions}"] if versions else []
+    )
+
+
+def map_lines(evidence: Evidence) -> list[str]:
+    """The map of the input space, with an empty line before each grid."""
+    drawn = grids(evidence)
+    lines = [text for grid in drawn for text in ("", *grid_lines(grid))]
     return lines + (["", LEGEND] if drawn else [])
 
 
@@ -33,10 +44,7 @@ def _run(evidence: Evidence) -> str:
     parts = [f"{len(evidence.cases)} cases", f"{runs} runs compared"]
     parts += [f"{evidence.examined} plans with checked builds"] if evidence.examined else []
     parts += [f"{wrong} wrong"] if wrong else []
-    versions = " ".join(f"{name} {version}" for name, version in evidence.versions.items())
-    return f"{evidence.level.value}: {', '.join(parts)} in {duration(evidence.seconds)}" + (
-        f" ({line(versions, 300)})" if versions else ""
-    )
+    return f"{evidence.level.value}: {', '.join(parts)} in {duration(evidence.seconds)}"
 
 
 def repeats_line(repeats: Repeats) -> str:

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kernelsmith.records import Reports, RunReport
 from kernelsmith.report.coverage import Cell, Grid, grids
-from kernelsmith.report.evidence import evidence_lines, region_line
+from kernelsmith.report.evidence import evidence_lines, limits_lines, region_line
 from kernelsmith.report.text import HEAD, facts, overview_row, times
 from kernelsmith.text import clean
 
@@ -57,7 +57,7 @@ def _section(report: RunReport) -> _Section:
         name=f"{report.run}: {report.operator} on {report.target}",
         facts=facts(report),
         times=times(report),
-        evidence=evidence_lines(evidence, whole=False) if evidence else [],
+        evidence=[*evidence_lines(evidence), *limits_lines(evidence)] if evidence else [],
         grids=grids(evidence) if evidence else (),
         regions=regions[:MOST_REGIONS] + more,
     )

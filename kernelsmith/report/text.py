@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from kernelsmith.proposal import Budget
 from kernelsmith.records import Reports, RunReport
 from kernelsmith.render import duration, factor, spending, table
-from kernelsmith.report.evidence import evidence_lines
+from kernelsmith.report.evidence import evidence_lines, limits_lines, map_lines
 from kernelsmith.summary import FOREIGN
 from kernelsmith.text import clean, line, markdown
 
@@ -33,7 +33,8 @@ def plain(reports: Reports) -> str:
         if report.workloads:
             lines += ["    " + text for text in table([("workload", "ms", "speed-ups", "verdict"), *times(report)])]
         if report.evidence:
-            lines += ["  " + text if text else "" for text in evidence_lines(report.evidence, whole=True)]
+            found = (evidence_lines, limits_lines, map_lines)
+            lines += [f"  {text}".rstrip() for part in found for text in part(report.evidence)]
     return clean("\n".join(lines) + "\n")
 
 
@@ -43,9 +44,8 @@ def markdown_page(reports: Reports) -> str:
     for report in reports.runs:
         lines += ["", f"## {_cell(report.run)}", ""]
         lines += [f"- {name}: {_cell(text)}" for name, text in facts(report)]
-        lines += (
-            [f"- {_cell(text)}" for text in evidence_lines(report.evidence, whole=False)] if report.evidence else []
-        )
+        if report.evidence:
+            lines += [f"- {_cell(t)}" for t in (*evidence_lines(report.evidence), *limits_lines(report.evidence))]
         if report.workloads:
             lines += ["", *_md_table([("workload", "ms", "speed-ups", "verdict"), *times(report)])]
     return "\n".join(lines) + "\n"
