@@ -73,8 +73,8 @@ def test_repeats_and_sweeps_in_words() -> None:
     found = evidence()
     assert found.repeats is not None
     assert repeats_line(found.repeats) == (
-        "repeats: 3,000 replays, none wrong: fewer than 1 in 1,000 at 95 %; not bitwise reproducible: results differ in "
-        "the last bits from run to run; calls at once: 3 of 64 wrong with 16 at once"
+        "repeats: 3,000 replays, none wrong: fewer than 1 in 1,000 at 95 %; not bitwise reproducible: results differ "
+        "in the last bits from run to run; calls at once: 3 of 64 wrong with 16 at once"
     )
     assert swept_line(found.swept[0]) == "sweep N=1..40: all 40 sizes, wrong at 9, 33..40"
     half = found.swept[0].model_copy(update={"tried": 20, "wrong": ()})
