@@ -1,7 +1,7 @@
 """The live view of a run: rich on a terminal, plain lines elsewhere, JSON lines under `--json`.
 
 Invariant: a view only shows; what it is told comes from one thread. Text of models and kernels is cleaned and escaped.
-Used by the tune and batch commands.
+Used by the commands that judge.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ import sys
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, Self
 
+from kernelsmith.execute import Tell
 from kernelsmith.outcome import Level
 from kernelsmith.proposal import Budget, Spent
 from kernelsmith.records import (
@@ -33,6 +36,48 @@ if TYPE_CHECKING:
 SHOWN_LINES = 6
 """Latest events under the figures."""
 REFRESHES_PER_SECOND = 4
+
+
+PLAIN_SECONDS = 10.0
+"""Between two lines about the same thing, where no terminal shows them."""
+
+
+@contextmanager
+def telling(*, quiet: bool) -> Iterator[Tell]:
+    """Shows on stderr why an answer takes time, and how far it is: one line that changes on a terminal, new lines now
+    and then elsewhere. The `Tell` may be called from any thread."""
+    console = error_console()
+    if quiet:
+        yield lambda why: None
+    elif console.is_terminal:
+        from rich.text import Text
+
+        status = console.status("")
+
+        def show(why: str) -> None:
+            status.update(Text(why))
+            status.start() if why else status.stop()
+
+        try:
+            yield show
+        finally:
+            status.stop()
+    else:
+        yield _Lines(console)
+
+
+class _Lines:
+    """Prints what it is told, but the same thing with other figures only after a while."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = ("", 0.0)
+
+    def __call__(self, why: str) -> None:
+        about = why.partition(":")[0]
+        if why and (about != self._last[0] or time.monotonic() - self._last[1] > PLAIN_SECONDS):
+            self._last = (about, time.monotonic())
+            self._console.print(why, markup=False)
 
 
 class View(Protocol):

@@ -318,6 +318,8 @@ class Job(Frozen):
     """Wall seconds that the check may take; None: what the level allows. What was left out is said."""
     revealing: tuple[Where, ...] = ()
     """Where earlier candidates of the run failed, the latest first: tried first."""
+    located: bool = True
+    """Whether a failure is followed to the smallest input at which it occurs, and to the edges of its region."""
     checked: bool = True
     """Whether checked builds of the kernels run on a few cases, and on one that failed."""
     baselines: tuple[str, ...] = ("eager", "compile")

@@ -113,6 +113,7 @@ def test_verdict(room, name):
             seed=11,
             bench=False,
             repeats=expected.repeats,
+            located=False,
         ),
         room,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import secrets
-import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelsmith.commands import options
-from kernelsmith.commands.common import EXIT_NO, duration, operator_ref, print_lines, print_record
+from kernelsmith.commands.common import EXIT_NO, duration, operator_ref, print_lines, print_record, sweep_of
 from kernelsmith.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from kernelsmith.model import OperatorRef
     from kernelsmith.outcome import Level
     from kernelsmith.records import KernelReport
+    from kernelsmith.space import Sweep
 
 CANDIDATE_SECONDS = 600.0
 """Beyond the time of a full or longer check, how long a candidate may take: its part in work that is begun is ended."""
@@ -53,6 +53,10 @@ def check(
         ),
     ] = None,
     max_time: options.CheckTime = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option("--sweep", metavar="DIM=LOW..HIGH[:STEP]", help="Try every size of a dim too, as N=1..4096."),
+    ] = None,
     device: options.Device = None,
     foreign: options.Foreign = False,
     overrides: options.Overrides = None,
@@ -72,7 +76,9 @@ def check(
     flags = {"device": device, "tolerance": tolerance, "targets": targets}
     settings = config.load(flags | {"unsafe_no_sandbox": unsafe_no_sandbox or None})
     ref = operator_ref(operator, overrides, max_bytes, settings, foreign=foreign)
-    asked = _Asked(Level(level), seed=seed, checked=checked, repeats=repeats, seconds=duration(max_time, "--max-time"))
+    sweeps = tuple(map(sweep_of, sweep or ()))
+    seconds = duration(max_time, "--max-time")
+    asked = _Asked(Level(level), seed=seed, checked=checked, sweeps=sweeps, repeats=repeats, seconds=seconds)
     (report,) = _judge((kernel,), ref, settings, asked, quiet=quiet)
     _show((report,), json=json, quiet=quiet)
     raise typer.Exit(0 if report.outcome == "passed" else EXIT_NO)
@@ -123,6 +129,7 @@ class _Asked:
     bench: bool = False
     checked: bool = True
     repeats: int | None = None
+    sweeps: tuple[Sweep, ...] = ()
     seconds: float | None = None
     """For the check; None: what the level allows."""
 
@@ -130,20 +137,17 @@ class _Asked:
 def _judge(
     kernels: tuple[Path, ...], ref: OperatorRef, settings: Settings, asked: _Asked, *, quiet: bool
 ) -> tuple[KernelReport, ...]:
+    from kernelsmith.live import telling
     from kernelsmith.model import CHECK_SECONDS, Job
     from kernelsmith.records import KernelReport
     from kernelsmith.session import executor_for, read_text
     from kernelsmith.summary import check_command
     from kernelsmith.text import clean
 
-    def tell(why: str) -> None:
-        if why and not quiet:
-            sys.stderr.write(f"{why}\n")
-
     sources = {str(path): read_text(path, "kernel") for path in kernels}
     seed = secrets.randbits(31) if asked.seed is None else asked.seed
     reports = []
-    with executor_for(settings.device, settings, ref) as (target, executor):
+    with executor_for(settings.device, settings, ref) as (target, executor), telling(quiet=quiet) as tell:
         for path, source in sources.items():
             job = Job(
                 operator=ref,
@@ -154,6 +158,7 @@ def _judge(
                 bench=asked.bench,
                 checked=asked.checked,
                 repeats=asked.repeats,
+                sweeps=asked.sweeps,
                 check_seconds=asked.seconds,
             )
             if asked.level != "quick":
@@ -164,6 +169,7 @@ def _judge(
                 again = check_command(path, ref, target.name, settings.targets)
                 repeated = f" --repeats {asked.repeats}" if asked.repeats is not None else ""
                 again += f" --level {asked.level.value} --seed {seed}{repeated}"
+                again += "".join(f" --sweep {sweep}" for sweep in asked.sweeps)
                 report = report.model_copy(update={"reproduce": again})
             reports.append(report)
     return tuple(reports)

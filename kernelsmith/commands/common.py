@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kernelsmith.base import Frozen, Scalar
     from kernelsmith.config import Settings
     from kernelsmith.model import OperatorRef
+    from kernelsmith.space import Sweep
 
 EXIT_NO = 1
 EXIT_ERROR = 2
@@ -79,6 +80,21 @@ def _override(text: str) -> tuple[str, Scalar]:
     if not isinstance(parsed, bool | int | float | str):
         raise UsageError(f"--set {text}: a {type(parsed).__name__} is no constant", "give a number or a text")
     return name, parsed
+
+
+def sweep_of(text: str) -> Sweep:
+    """`N=1..4096` or `N=1..4096:8` as a sweep. Raises UsageError."""
+    from kernelsmith.space import Sweep
+
+    found = re.fullmatch(r"([A-Za-z_]\w*)=(\d{1,18})\.\.(\d{1,18})(?::(\d{1,18}))?", text.strip())
+    if found is None:
+        raise UsageError(f"--sweep {text!r} is no range of sizes", "such as --sweep N=1..4096, or N=1..4096:8")
+    name, low, high, step = found.groups()
+    if int(high) < int(low):
+        raise UsageError(f"--sweep {text}: it ends before it begins", f"--sweep {name}={high}..{low}")
+    if step is not None and int(step) == 0:
+        raise UsageError(f"--sweep {text}: a step of 0 walks nowhere", f"--sweep {name}={low}..{high}")
+    return Sweep(name=name, low=int(low), high=int(high), step=int(step or 1))
 
 
 def _size(text: str) -> int:

@@ -49,6 +49,7 @@ class Court:
             source=source,
             seed=self._seed,
             bench=timed,
+            located=False,
             baselines=(BASELINE,),
             bench_seconds=_BENCH_SECONDS,
             seconds=_SECONDS,

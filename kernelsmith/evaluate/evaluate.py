@@ -27,10 +27,12 @@ from kernelsmith.evaluate.clock.bench import POOL, Bench, host_alone
 from kernelsmith.evaluate.clock.configs import Dispatch, Vector, choose
 from kernelsmith.evaluate.clock.gate import Turns
 from kernelsmith.evaluate.clock.outer import OuterClock
+from kernelsmith.evaluate.extent import Checked, extended, load_request
+from kernelsmith.evaluate.region.sweep import refuse_impossible
 from kernelsmith.evaluate.repeat.repeat import Repeater
 from kernelsmith.evaluate.room.admission import Place
-from kernelsmith.evaluate.room.room import MODEL_SEED, Room
-from kernelsmith.evaluate.sessions import allowance, transport
+from kernelsmith.evaluate.room.room import Room
+from kernelsmith.evaluate.sessions import allowance
 from kernelsmith.evaluate.sessions.failure import CandidateFailure, KilledFailure
 from kernelsmith.evaluate.sessions.owntime import OwnTime
 from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
@@ -41,9 +43,8 @@ from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import Evaluation, Job, StageSeconds, Timing
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Level, Outcome, Stage
-from kernelsmith.sandbox.wire.arguments import Arguments
 from kernelsmith.sandbox.wire.memory import ArenaPool
-from kernelsmith.sandbox.wire.messages import Load, Tunable
+from kernelsmith.sandbox.wire.messages import Tunable
 from kernelsmith.space import Region, RegionStatus
 
 CASES_ELSEWHERE = 8
@@ -68,9 +69,10 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True)
     """The verdict on one candidate; `tell` hears why it waits for a place on this machine.
 
     Without the screen, which the drill leaves out to show that it is never the last line of defence, the rest holds.
-    Raises OperatorError, SandboxError, InfrastructureError.
+    Raises UsageError, SandboxError, InfrastructureError.
     """
     operator = room.operator(job.operator)
+    refuse_impossible(operator, job.sweeps)
     clock = _Clock()
     if screened and (refused := screen(job.source, entry=operator.info.name)):
         return refused.model_copy(update={"seconds": clock.seconds()})
@@ -78,9 +80,9 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True)
     try:
         with room.admission.admitted(kind, allowance.guess(room.sizes(operator)), tell) as place:
             try:
-                evaluation = _verdict(job, room, operator, clock, place)
+                evaluation = _verdict(job, room, operator, clock, place, tell)
             except KilledFailure:  # once, that is not the candidate's fault
-                evaluation = _verdict(job, room, operator, clock, place, last=True)
+                evaluation = _verdict(job, room, operator, clock, place, tell, last=True)
     except DoubtError as doubt:
         room.probe()  # raises where the machine is to blame
         message = f"its kernels ran, and then the launcher process claimed that the machine is broken: {doubt.message}"
@@ -89,7 +91,7 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True)
 
 
 def _verdict(
-    job: Job, room: Room, operator: LoadedOperator, clock: _Clock, place: Place, *, last: bool = False
+    job: Job, room: Room, operator: LoadedOperator, clock: _Clock, place: Place, tell: Tell, *, last: bool = False
 ) -> Evaluation:
     """One attempt; the `last` one blames the candidate whoever killed its processes, else that raises KilledFailure."""
     limits = allowance.limits(room.sizes(operator), room.threads, on_card=room.card.node is not None)
@@ -116,8 +118,9 @@ def _verdict(
         )
         turns = Turns(room.gate, checker.excused, (candidate, launcher))
         repeater = Repeater(checker, candidate, launcher, level=job.level, seed=job.seed, runs=job.repeats)
+        evaluating = _Evaluating(job, room, operator, candidate, launcher, checker, turns, clock, repeater)
         try:
-            evaluation = _Evaluating(job, room, operator, candidate, launcher, checker, turns, clock, repeater).run()
+            evaluation = evaluating.run()
             place.whole = True
         except CandidateFailure as failure:
             if isinstance(failure, KilledFailure) and not last:
@@ -129,6 +132,7 @@ def _verdict(
             if failure.where is not None:
                 collector.failed(failure.where, failure.outcome)
     clock.compile = checker.compile_seconds + candidate.build_seconds + launcher.build_seconds
+    evaluation = extended(evaluation, Checked(job, room, operator, place, collector, evaluating.chosen), tell)
     notes = (*evaluation.notes, *(examiner.notes if examiner is not None else ()))
     return evaluation.model_copy(update={"notes": notes, "evidence": collector.evidence(clock.check)})
 
@@ -183,22 +187,8 @@ class _Evaluating:
         )
 
     def load(self) -> tuple[Tunable, ...]:
-        return self.candidate.load(self.request, None, self.checker.remaining(Stage.LOAD)).tunables
-
-    @property
-    def request(self) -> Load:
-        """How a process becomes the candidate's."""
-        problem = self.operator.problem
-        init = Arguments()
-        if problem is not None:
-            init = Arguments(positional=tuple(transport.scalar(v) for v in problem.init_inputs()))
-        return Load(
-            source=self.job.source,
-            entry=self.operator.info.name,
-            is_class=problem is not None,
-            init=init,
-            seed=MODEL_SEED,
-        )
+        request = load_request(self.job, self.operator)
+        return self.candidate.load(request, None, self.checker.remaining(Stage.LOAD)).tunables
 
     @contextlib.contextmanager
     def apart(self) -> Iterator[Checker]:
@@ -211,7 +201,7 @@ class _Evaluating:
             closing(CandidateSession(room.zygote, limits, own, room.binaries, own_time)) as candidate,
             closing(LauncherSession(room.zygote, limits, own, room.binaries, own_time)) as launcher,
         ):
-            candidate.load(self.request, None, aside.SECONDS)
+            candidate.load(load_request(self.job, self.operator), None, aside.SECONDS)
             yield Checker(room.truths, self.operator, candidate, launcher, seed=self.job.seed, time=own_time)
 
     def check(self, tunables: Sequence[Tunable]) -> list[Region]:
@@ -219,12 +209,12 @@ class _Evaluating:
         budget = Budget(self.job)
         blocks = named_blocks(self.job.source, tunables)
         agenda = Agenda(self.operator, self.job, blocks, self.checker.blocks, budget)
+        self.chosen = agenda.tried  # grows while the cases are checked
         closer = examined(agenda.planned, self.job.level)
         self.checker.cases(agenda.first(), closer)
         if self.job.level is not Level.QUICK:
             self.beside(budget)
             self.checker.cases(agenda.more(), closer)
-        self.chosen = agenda.tried
         calls = sequence(self.operator, self.job.level)
         for case, _ in itertools.groupby([*calls, *agenda.workloads[-1:]]):
             self.checker.again(case)

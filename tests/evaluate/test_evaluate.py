@@ -37,6 +37,8 @@ def blend(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.exp(x * 0.5) + y
 '''
 
+QUIET = {"bench": False, "located": False}
+"""What most verdicts here are asked for: no timing, and no search of where they hold."""
 HEAD = """
 import torch
 import triton
@@ -81,7 +83,9 @@ def operator(tmp_path_factory) -> OperatorRef:
 def judge(room, operator):
     def judged(source: str, **options: object) -> Evaluation:
         screened = bool(options.pop("screened", True))
-        job = Job(operator=operator, target="cpu", source=source, seed=7, **({"bench": False} | options))
+        job = Job(
+            operator=operator, target="cpu", source=source, seed=7, **({"bench": False, "located": False} | options)
+        )
         return evaluate(job, room, screened=screened)
 
     return judged

@@ -46,6 +46,8 @@ def blend(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 NEW = OPERATORS.format(mutates="", result="x * 0.5 + y")
 IN_PLACE = OPERATORS.format(mutates="mutates='x',", result="x.mul_(0.5).add_(y)")
 
+QUIET = {"bench": False, "located": False}
+"""What most verdicts here are asked for: no timing, and no search of where they hold."""
 HEAD = """
 import torch
 import triton
@@ -164,7 +166,9 @@ def judged(room: Room, tmp_path_factory: pytest.TempPathFactory):
 
     def judge(body: str, operator: str = "new", **options: object) -> Evaluation:
         ref = OperatorRef(path=str(folder / f"{operator}.py"))
-        job = Job(operator=ref, target="cpu", source=HEAD + body, seed=5, **({"bench": False} | options))
+        job = Job(
+            operator=ref, target="cpu", source=HEAD + body, seed=5, **({"bench": False, "located": False} | options)
+        )
         return evaluate(job, room)
 
     return judge

@@ -94,7 +94,9 @@ class Checker:
         time: OwnTime,
         examiner: Examiner | None = None,
         collector: Collector | None = None,
+        once: bool = False,
     ) -> None:
+        """`once`: one recorded call per case must do, as for a walk over thousands of them."""
         self.collector = collector or Collector()
         self._truths = truths
         self._operator = operator
@@ -111,7 +113,8 @@ class Checker:
         self._orders = itertools.cycle(ORDERS)
         self._random = random.Random(seed)
         self._unwatched = Unwatched(candidate, self._wrong, self.remaining)
-        self._agreeing = itertools.chain([AGREEING_FIRST] * FIRST_CASES, itertools.repeat(AGREEING))
+        first = [] if once else [AGREEING_FIRST] * FIRST_CASES
+        self._agreeing = itertools.chain(first, itertools.repeat(1 if once else AGREEING))
 
     def known(self, case: Case, content: int) -> Known:
         """Inputs and truth of a case's content number `content`; the last of CALLS + 1 is kept for the replay."""

@@ -1,0 +1,1 @@
+"""Where exactly is a candidate wrong?"""

@@ -1,0 +1,110 @@
+"""The sentence about where a candidate fails, as an engineer would write it into a guard.
+
+`wrong for N in 1025..1536 when dtype is float16, whatever M is`. Invariant: it claims no more than what was run; what
+was not run is said behind it. Pure functions, called by `locate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kernelsmith.evaluate.region.edges import Along
+from kernelsmith.evaluate.region.pattern import Kind, ranges
+from kernelsmith.outcome import Outcome
+
+_VERBS = {
+    Outcome.CRASHED: "crashes",
+    Outcome.TIMEOUT: "hangs",
+    Outcome.MEMORY: "runs out of memory",
+    Outcome.COMPILE_ERROR: "does not compile",
+    Outcome.RUNTIME_ERROR: "raises an error",
+    Outcome.OUT_OF_BOUNDS: "leaves its tensors",
+    Outcome.MUTATED_INPUT: "changes its inputs",
+    Outcome.RACE: "has a race",
+    Outcome.UNINITIALIZED_READ: "reads memory that was never written",
+    Outcome.INT_OVERFLOW: "overflows an index",
+    Outcome.NOT_IN_PLAN: "leaves its launch plan",
+}
+_EXAMPLES = 5
+
+
+def sentence(
+    outcome: Outcome,
+    smallest: Mapping[str, int],
+    dims: Sequence[Along],
+    when: Sequence[str],
+    *,
+    anywhere: Sequence[str] = (),
+    depends: Sequence[str] = (),
+    uneven: str = "",
+    ended: bool = True,
+) -> str:
+    """One sentence, without a full stop.
+
+    Args:
+        smallest: sizes of the smallest failing input.
+        dims: those whose size matters.
+        when: conditions beside the sizes.
+        anywhere: dims whose size was found not to matter.
+        depends: dims that move the edges of the others.
+        uneven: where else it fails, in words.
+        ended: everything that should be tried was tried.
+    """
+    verb = _VERBS.get(outcome, "wrong")
+    if dims:
+        head = _sizes(verb, dims)
+    elif ended or not smallest:
+        head = f"{verb} at every size tried"
+    else:
+        head = f"{verb} at {', '.join(f'{name}={size}' for name, size in smallest.items())} at least"
+    if when:
+        head += f" when {' and '.join(when)}"
+    if anywhere:
+        head += f", whatever {_listed(anywhere)} {'is' if len(anywhere) == 1 else 'are'}"
+    if uneven:
+        head += f", and {uneven}"
+    if depends:
+        head += f"; which sizes exactly depends on {_listed(depends)}"
+    return head + _tried(dims, ended=ended)
+
+
+def _sizes(verb: str, dims: Sequence[Along]) -> str:
+    ruled = [one for one in dims if one.rule is not None]
+    odd = [one for one in dims if one.rule is None]
+    parts = [one.rule.words(one.name) for one in ruled if one.rule is not None]
+    single = len(dims) == 1 and ruled and _single(ruled[0])
+    head = (f"{verb} at {parts[0]} only" if single else f"{verb} for {' and '.join(parts)}") if parts else verb
+    return " and ".join([head, *(_scattered(one) for one in odd)]) if ruled else f"{verb} {_scattered(odd[0])}"
+
+
+def _single(one: Along) -> bool:
+    rule = one.rule
+    return rule is not None and rule.kind is Kind.EVERY and rule.low is not None and rule.low == rule.high
+
+
+def _scattered(one: Along) -> str:
+    """Where no rule was found: what was seen."""
+    wrong = [size for size, failed in one.seen.items() if failed]
+    spans = [f"{a}" if a == b else f"{a}..{b}" for a, b in ranges(wrong)]
+    shown = ", ".join(spans[:_EXAMPLES])
+    example = "for example " if len(spans) > _EXAMPLES else ""
+    within = f"{min(one.seen)}..{max(one.seen)}"
+    return f"at {len(wrong)} of {len(one.seen)} sizes of {one.name} tried in {within}, {example}{one.name}={shown}"
+
+
+def _tried(dims: Sequence[Along], *, ended: bool) -> str:
+    """What the claim rests on, where it is not everything."""
+    parts = []
+    for one in dims:
+        if one.whole:
+            parts.append(f"all {len(one.seen):,} sizes of {one.name} from {min(one.seen)} to {max(one.seen)} tried")
+        elif one.rule is not None:
+            reach = f" up to {max(one.seen)}" if one.rule.high is None and max(one.seen) < one.declared_high else ""
+            parts.append(f"{len(one.seen):,} sizes of {one.name} tried{reach}")
+    if not ended:
+        parts.append("the time for more was up")
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
