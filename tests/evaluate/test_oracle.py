@@ -326,7 +326,7 @@ def test_own_check_replaces_the_comparison_of_values(tmp_path: Path) -> None:
     assert judged(op, lambda x: (x.clone() + 9, torch.full_like(x, 5.0)), inputs) is None
     found = judged(op, lambda x: (x.clone(), x * 0), inputs)
     assert found is not None
-    assert found.message == "the operator's check says no"
+    assert found.message.startswith("the operator's check says no (an `assert")
     broken = made(tmp_path, text.replace("output[0].shape", "output[7].shape"))
     with pytest.raises(OperatorError, match="check= raised IndexError"):
         judged(broken, broken.reference, inputs)
@@ -484,6 +484,28 @@ def test_a_check_that_looks_at_no_values_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="zero passes") as raised:
         refuse_trivial(made(tmp_path, text.format("x * 2")), 0)
     assert "check= look at the values" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        ("None", "check= returned None"),
+        ("y == want", r"check= returned a tensor of shape \(4, 8\)"),
+        ("bool((y == want + 1).all())", "check= refuses the reference's own answer at M=4, N=8.*says no"),
+        ("bool((y == want.foo).all())", "check= raised AttributeError"),
+    ],
+)
+def test_a_check_that_cannot_be_met_is_refused(tmp_path: Path, check: str, message: str) -> None:
+    text = SUM.replace("workloads", f"check=lambda y, want, x: {check}, workloads")
+    with pytest.raises(OperatorError, match=message):
+        refuse_trivial(made(tmp_path, text.format("x * 2")), 0)
+
+
+def test_a_check_must_allow_for_other_seeds(tmp_path: Path) -> None:
+    text = SUM.replace("workloads", "check=lambda y, want, x: bool((y == want).all()), workloads")
+    with pytest.raises(OperatorError, match="refuses the reference's own answer") as raised:
+        refuse_trivial(made(tmp_path, text.format("F.dropout(x, 0.5, training=True)")), 0)
+    assert "under other seeds" in raised.value.hint
 
 
 def test_a_tolerance_that_lets_zeros_pass_is_refused(tmp_path: Path) -> None:

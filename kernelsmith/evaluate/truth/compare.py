@@ -131,12 +131,16 @@ def _short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+NO = "the operator's check says no (an `assert condition, reason` in it would say why)"
+
+
 def _own_check(
     truth: Truth, pairs: Sequence[tuple[Expected, torch.Tensor]], op: LoadedOperator, inputs: CallInputs
 ) -> Finding | None:
     """The operator's `check(output, expected, *inputs)`: False or an AssertionError rejects.
 
-    It gets what the reference returns, or the mutated arguments where it returns nothing.
+    It gets what the reference returns, or the mutated arguments where it returns nothing. Raises OperatorError where it
+    fails by itself, or answers something else: a forgotten `return True` would refuse every kernel.
     """
     assert op.check is not None
     returned = [(e, g) for e, g in pairs if e.returned is not None] or pairs
@@ -144,14 +148,20 @@ def _own_check(
     want = [e.working.clone() for e, _ in returned]
     single = len(got) == 1 and (truth.single or returned[0][0].returned is None)
     try:
-        right = op.check(got[0] if single else tuple(got), want[0] if single else tuple(want), *inputs.arguments())
-        reason = "the operator's check says no"
+        says = op.check(got[0] if single else tuple(got), want[0] if single else tuple(want), *inputs.arguments())
     except AssertionError as error:
-        right, reason = False, f"the operator's check says: {error}"
+        reason = f"the operator's check says: {error}" if str(error) else NO
+        return Finding(Outcome.WRONG_VALUES, reason)
     except USER_ERRORS as error:
         message = f"check= raised {type(error).__name__}: {error}"
         raise OperatorError(message, "it should return True or False", file=op.info.path) from error
-    return None if right else Finding(Outcome.WRONG_VALUES, reason)
+    if isinstance(says, torch.Tensor) and says.numel() == 1:
+        says = bool(says)
+    if not isinstance(says, bool):
+        what = f"a tensor of shape {tuple(says.shape)}" if isinstance(says, torch.Tensor) else repr(says)
+        message = f"check= returned {what}"
+        raise OperatorError(message, "let it return True or False, for example by bool(....all())", file=op.info.path)
+    return None if says else Finding(Outcome.WRONG_VALUES, NO)
 
 
 def _values(

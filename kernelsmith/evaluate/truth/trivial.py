@@ -17,11 +17,15 @@ from kernelsmith.evaluate.truth.oracle import Truth, truth
 from kernelsmith.operators.declare import TensorSpec
 from kernelsmith.operators.loaded import LoadedOperator
 
+OTHER_STATE = 2
+"""Of torch's generator, unlike `answers.RANDOM_STATE`."""
+
 
 def refuse_trivial(op: LoadedOperator, seed: int) -> None:
     """Refuses an operator that needs no kernel: zeros, a constant or a copy of an input is accepted on a workload.
 
-    Refuses a random reference without `check=` as well: no other generator's numbers could ever pass.
+    Refuses a random reference without `check=` as well, since no other generator's numbers could ever pass, and a
+    `check=` that does not accept the reference itself.
     """
     points = workload_cases(op)
     if op.check is None:
@@ -34,12 +38,27 @@ def refuse_trivial(op: LoadedOperator, seed: int) -> None:
         inputs, others = materialise(op, case, seed), materialise(op, case, seed + 1)
         elsewhere = run(op, others, others.tensors(), op.reference).returned
         known = truth(op, inputs, draws=1)
+        if op.check is not None:
+            _refuse_strict(op, inputs, known)
         if found := trivial_answer(op, inputs, known, elsewhere) or _without_a_trace(op, known):
             raise OperatorError(
                 f"{found} passes as the answer at {inputs.case.where().describe()}, so a check proves nothing",
                 _advice(op, known),
                 file=op.info.path,
             )
+
+
+def _refuse_strict(op: LoadedOperator, inputs: CallInputs, known: Truth) -> None:
+    """Refuses a `check=` that does not accept what the reference itself gives, under another random state."""
+    storages = [b.storage.clone() for b in inputs.buffers()]
+    tensors = [b.on(storage) for b, storage in zip(inputs.buffers(), storages, strict=True)]
+    answer = run(op, inputs, tensors, op.reference, state=OTHER_STATE).returned
+    if found := compare(known, answer, op, inputs, after=storages):
+        raise OperatorError(
+            f"check= refuses the reference's own answer at {inputs.case.where().describe()}: {found.message}",
+            "it must accept every right answer; of a random reference, those under other seeds too",
+            file=op.info.path,
+        )
 
 
 def _without_a_trace(op: LoadedOperator, truth: Truth) -> str | None:
@@ -68,7 +87,7 @@ def _advice(op: LoadedOperator, truth: Truth) -> str:
 
 
 def _refuse_random(op: LoadedOperator, inputs: CallInputs) -> None:
-    one, other = (run(op, inputs, inputs.tensors(), op.reference, state=state).all for state in (1, 2))
+    one, other = (run(op, inputs, inputs.tensors(), op.reference, state=state).all for state in (1, OTHER_STATE))
     if not all(torch.equal(_bytes(a), _bytes(b)) for a, b in zip(one, other, strict=True)):
         raise OperatorError(
             "the reference draws random numbers, so no kernel can give the same",
