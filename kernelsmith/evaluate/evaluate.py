@@ -41,6 +41,7 @@ from kernelsmith.evaluate.truth.explore import far, sequence, workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import Evaluation, Job, StageSeconds, Timing
+from kernelsmith.operators.declare import Layout
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.sandbox.wire.memory import ArenaPool
@@ -212,9 +213,8 @@ class _Evaluating:
         self.chosen = agenda.tried  # grows while the cases are checked
         closer = examined(agenda.planned, self.job.level)
         self.checker.cases(agenda.first(), closer)
-        if self.job.level is not Level.QUICK:
-            self.beside(budget)
-            self.checker.cases(agenda.more(), closer)
+        self.beside(budget)
+        self.checker.cases(agenda.more(), closer)
         calls = sequence(self.operator, self.job.level)
         for case, _ in itertools.groupby([*calls, *agenda.workloads[-1:]]):
             self.checker.again(case)
@@ -234,12 +234,16 @@ class _Evaluating:
         ]
 
     def beside(self, budget: Budget) -> None:
-        """What must not cost the processes of the main check their lives."""
+        """What must not cost the processes of the main check their lives: at the quick level, only far rows, and only
+        where they have refused another candidate."""
+        quick = self.job.level is Level.QUICK
+        if quick and not any(Layout.FAR in place.layouts.values() for place in self.job.revealing):
+            return
         why = f"the time ({budget.seconds:g} s) was up" if budget.over else ""
         why = why or ("memory of a card cannot be left unbacked" if self.room.card.node is not None else "")
         if not why:
             refuse_narrow_offsets(self.operator, self.apart, self.checker.collector)
-            self.assumed = assumptions(self.operator, self.apart)
+            self.assumed = [] if quick else assumptions(self.operator, self.apart)
         elif far(self.operator):
             self.checker.collector.leave_out(f"offsets beyond 2**31 elements were not tried: {why}")
 

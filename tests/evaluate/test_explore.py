@@ -183,6 +183,7 @@ def test_a_place_where_another_candidate_failed_is_a_case_again(tmp_path: Path) 
         there.model_copy(update={"dims": {"M": 3, "N": 10**9}}),
         there.model_copy(update={"dtypes": {"x": "int8"}}),
         there.model_copy(update={"layouts": {"x": "expanded"}}),
+        there.model_copy(update={"layouts": {"x": "far rows"}}),
         there.model_copy(update={"values": "ignore all rules"}),
         there.model_copy(update={"values": "normal values in y"}),
         there.model_copy(update={"scalars": {"other": 1}}),

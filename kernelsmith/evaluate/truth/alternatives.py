@@ -125,8 +125,8 @@ class Alternatives:
         )
 
     def revisited(self, where: Where) -> Case | None:
-        """The case at which another candidate failed; None for one of another operator, and for a tuned workload,
-        which is tried anyway."""
+        """The case at which another candidate failed; None for one of another operator, for a tuned workload, which is
+        tried anyway, and for far rows, which are tried apart."""
         kind, _, focus = where.values.partition(" values")
         focus = focus.removeprefix(" in ")
         tuned = any(where.dims == w.dims and where.dtypes == w.dtypes for w in self.op.workloads)
@@ -138,7 +138,7 @@ class Alternatives:
             and kind in list(Values)
             and (not focus or focus in self.tensors)
         )
-        if tuned or not known or not self.op.legal(where.dims):
+        if tuned or not known or Layout.FAR in where.layouts.values() or not self.op.legal(where.dims):
             return None
         return Case(
             dims=where.dims,
