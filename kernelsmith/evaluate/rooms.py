@@ -95,7 +95,7 @@ class Rooms:
 
     def evaluate(self, job: Job, tell: Tell = quiet) -> Evaluation:
         """The verdict on one candidate; raises as `evaluate.evaluate` does, and DeviceLostError."""
-        from kernelsmith.evaluate.evaluate import evaluate  # late: describing an operator needs none of it
+        from kernelsmith.evaluate.sanitised import evaluate  # late: describing an operator needs none of it
 
         given_up: list[DeviceMark] = []
         alone, turns = False, 0

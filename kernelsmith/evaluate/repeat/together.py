@@ -40,7 +40,8 @@ class Tried:
         worst = next(one for one in self.together if one.at_once == self.least)
         return (
             f"wrong only when {self.least} or more calls run at once ({worst.wrong} of {worst.runs} runs; none of "
-            f"{alone:,} alone): calls share memory that they write to, such as a workspace that is kept between calls"
+            f"{alone:,} alone): they share memory that each writes to, such as a workspace that is kept between calls; "
+            "allocate it in the call"
         )
 
 

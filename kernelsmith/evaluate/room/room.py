@@ -44,6 +44,8 @@ from kernelsmith.targets import Target, resolve
 from kernelsmith.triton_cpu.run.build import find_compiler
 from kernelsmith.triton_cpu.run.cores import usable_cores
 
+PROCESSOR = "cpu"
+"""The target of checked builds."""
 OPERATOR_FILE = "operator.py"
 """What a text that came without its file is called."""
 TRIVIAL_SEED = 0
@@ -89,6 +91,8 @@ class Room:
         self.admission = Admission(marks.own_folder(), self.threads, [self.arenas])
         self.binaries = Binaries(self._builder, cache_folder()) if self.target.torch_device == "cpu" else None
         """Of kernels for the CPU; the processes of other devices compile for themselves."""
+        self._targets = targets
+        self._host: Room | None = None
         self._unsafe = unsafe_no_sandbox
         health = health_of(self.target)
         self._attendant = Attendant(health, self.card, lambda: self.gate.alone) if health else None
@@ -102,6 +106,16 @@ class Room:
         self._rivals: dict[str, Rivals] = {}
         self._sizes: dict[str, allowance.Sizes] = {}
         torch.set_num_threads(1)  # jobs share the cores with each other and with their candidates
+
+    @property
+    def host(self) -> Room:
+        """This machine's processor, on which kernels for the card run with checked builds before it meets them."""
+        with self._lock:
+            if self._host is None:
+                self._host = Room(
+                    PROCESSOR, targets=self._targets, unsafe_no_sandbox=self._unsafe, without=self._without
+                )
+            return self._host
 
     @functools.cached_property
     def copy_bytes_per_second(self) -> float:
@@ -238,3 +252,5 @@ class Room:
             if self._zygote is not None:
                 self._zygote.close()
         self.arenas.release()
+        if self._host is not None:
+            self._host.close()
