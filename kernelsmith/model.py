@@ -7,6 +7,7 @@ only for a candidate that passed, a mismatch only for wrong values. What is prop
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Literal, Self
@@ -14,6 +15,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from kernelsmith.base import Frozen, Scalar
+from kernelsmith.errors import UsageError
 from kernelsmith.evidence import Evidence, Mismatch
 from kernelsmith.faults import Fault
 from kernelsmith.outcome import Level, Outcome, Stage
@@ -97,6 +99,18 @@ class OperatorInfo(Frozen):
     """The aten operators that the reference calls, in order of first use; the operator's category follows from them."""
     notes: tuple[str, ...] = ()
     """Things the user should be told, such as dims that `--max-bytes` shrank."""
+
+    def refuse_impossible(self, sweeps: Sequence[Sweep]) -> None:
+        """Raises UsageError for a dim that the operator does not have, or sizes outside its range."""
+        dims = {dim.name: dim for dim in self.dims}
+        for sweep in sweeps:
+            dim = dims.get(sweep.name)
+            if dim is None:
+                named = f"its dims: {', '.join(dims)}" if dims else "it declares no dims, so there is nothing to walk"
+                raise UsageError(f"--sweep {sweep}: {self.title} has no dim {sweep.name}", named)
+            if sweep.low < dim.low or sweep.high > dim.high:
+                hint = f"{dim.name} is declared as {dim.low}..{dim.high}"
+                raise UsageError(f"--sweep {sweep}: outside of the declared range", hint)
 
     @property
     def title(self) -> str:

@@ -21,6 +21,7 @@ from kernelsmith.errors import StoreError
 from kernelsmith.model import Confinement, Evaluation, OperatorInfo, OperatorRef
 from kernelsmith.outcome import Level
 from kernelsmith.proposal import Budget, Candidate, Prompt, Spent, StopReason, Trial, Usage
+from kernelsmith.space import Sweep
 
 MOST_WIDTH = 64
 """Trials in flight."""
@@ -60,6 +61,8 @@ class RunSpec(Frozen):
     """Text of the `--start` kernel."""
     hint: str = ""
     """Text of the `--hint` file."""
+    sweeps: tuple[Sweep, ...] = ()
+    """What the winner's check walks size by size."""
     versions: dict[str, str] = {}
     """Of the distributions that judge, as they were when the run began."""
     unsafe_no_sandbox: bool = False

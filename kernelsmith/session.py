@@ -29,6 +29,7 @@ from kernelsmith.proposal import Brief, Budget, Prompt
 from kernelsmith.propose import Proposer, specs
 from kernelsmith.records import TuneRecord, TuneResult
 from kernelsmith.runs import MOST_WIDTH, Run, RunSpec, RunStatus
+from kernelsmith.space import Sweep
 from kernelsmith.store import Store
 from kernelsmith.tune import OFFLINE, Tools, tune
 
@@ -46,6 +47,7 @@ class Order(Frozen):
     seed: int | None = None
     start: str = ""
     hint: str = ""
+    sweeps: tuple[Sweep, ...] = ()
 
 
 class Changes(Frozen):
@@ -171,6 +173,7 @@ def _loaded(operator: OperatorRef, executor: Executor, listener: Listener, budge
 
 
 def _spec(order: Order, target: str, info: OperatorInfo, seed: int) -> RunSpec:
+    info.refuse_impossible(order.sweeps)
     spec = RunSpec(
         operator=order.operator,
         info=info,
@@ -181,6 +184,7 @@ def _spec(order: Order, target: str, info: OperatorInfo, seed: int) -> RunSpec:
         seed=seed,
         start=order.start,
         hint=order.hint,
+        sweeps=order.sweeps,
         versions=installed_versions(),
         unsafe_no_sandbox=order.settings.unsafe_no_sandbox,
     )

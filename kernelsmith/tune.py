@@ -277,6 +277,7 @@ class _Loop:
             level=level,
             seed=self.ledger.seed(number, level),
             revealing=self.ledger.revealing,
+            sweeps=self.spec.sweeps if level is Level.FULL else (),
             **(self.winner_limits() if level is Level.FULL else {}),
         )
         key = _Judging(number, level)

@@ -137,6 +137,11 @@ def test_tune_without_a_faster_kernel_is_1(cli: Cli) -> None:
         (["check", "op.py", "--op", "loop"], "operator file loop: no such file"),
         (["check", "op.py", "--op", "op.py", "--set", "nonsense"], "nonsense"),
         (["check", "op.py", "--op", "op.py", "--max-bytes", "lots"], "lots"),
+        (["check", "op.py", "--op", "op.py", "--sweep", "N"], "no range of sizes"),
+        (["check", "op.py", "--op", "op.py", "--sweep", "N=5..1"], "ends before it begins"),
+        (["check", "op.py", "--op", "op.py", "--sweep", "N=1..5:0"], "a step of 0"),
+        (["tune", "op.py", "--sweep", "NONE=1..5"], "has no dim NONE"),
+        (["tune", "--resume", "x", "--sweep", "N=1..5"], "--sweep"),
         (["batch", "none.toml"], "none.toml"),
         (["report", "--runs", "empty"], "no store"),
     ],
@@ -315,6 +320,12 @@ def test_check_says_yes_or_no(cli: Cli) -> None:
         f"reproduce: kernelsmith check kernel.py --op {cli.folder}/op.py --device cpu --level quick --seed 4"
         in done.stdout
     )
+
+
+def test_what_was_swept_is_swept_again_to_reproduce_a_verdict(cli: Cli) -> None:
+    swept = ("--sweep", "N=1..64", "--sweep", "M=1..9:2")
+    done = cli("check", cli.kernel("wrong_values"), "--op", "op.py", *swept)
+    assert done.returncode == 1 and "--sweep N=1..64 --sweep M=1..9:2" in done.stdout
 
 
 def test_a_verdict_on_a_target_of_ones_own_is_reproduced_with_its_folder(cli: Cli) -> None:

@@ -23,6 +23,7 @@ from kernelsmith.propose import Request
 from kernelsmith.records import CallEnded, DeviceGivenUp, JudgingWaits, Notice, TrialJudged, TuneRecord, TuneResult
 from kernelsmith.render import tune_line
 from kernelsmith.runs import CallStatus, Run, RunStatus, spent
+from kernelsmith.space import Sweep
 from kernelsmith.store import Store
 from kernelsmith.tune import Tools, tune
 from tests.fakes import TARGET, FakeExecutor, Scripted, code, render, spec
@@ -75,9 +76,11 @@ def test_why_a_trial_waits_is_told_before_its_verdict(store: Store) -> None:
 
 def test_winner_is_the_fastest_after_a_full_check_and_a_longer_measurement(store: Store) -> None:
     bench = Bench(store, Scripted([code("faster 1.5"), code("faster 2.0"), code("wrong_values")]))
-    result = bench.start(Budget(max_trials=3))
+    sweeps = (Sweep(name="N", low=1, high=64),)
+    result = bench.start(Budget(max_trials=3), sweeps=sweeps)
     assert (result.stop, result.exit_code) == (StopReason.TRIALS, 0)
     assert result.winner is not None and result.winner.trial == 2 and result.winner.rechecked
+    assert [job.sweeps for job in bench.executor.jobs] == [(), (), (), sweeps]
     assert result.winner.speedup == pytest.approx({"eager": 2.4, "compile": 2.0})
     final = bench.executor.jobs[-1]
     assert final.level is Level.FULL and final.bench_seconds > bench.executor.jobs[0].bench_seconds

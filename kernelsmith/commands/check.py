@@ -53,10 +53,7 @@ def check(
         ),
     ] = None,
     max_time: options.CheckTime = None,
-    sweep: Annotated[
-        list[str] | None,
-        typer.Option("--sweep", metavar="DIM=LOW..HIGH[:STEP]", help="Try every size of a dim too, as N=1..4096."),
-    ] = None,
+    sweep: options.Sweep = None,
     device: options.Device = None,
     foreign: options.Foreign = False,
     overrides: options.Overrides = None,

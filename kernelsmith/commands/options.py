@@ -17,6 +17,10 @@ MaxBytes = Annotated[
     str | None,
     typer.Option("--max-bytes", metavar="SIZE", help="Shrink a KernelBench problem until its inputs fit (64M, 2G)."),
 ]
+Sweep = Annotated[
+    list[str] | None,
+    typer.Option("--sweep", metavar="DIM=LOW..HIGH[:STEP]", help="Try every size of a dim too, as N=1..4096."),
+]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Of the inputs; by default another every time.")]
 UnsafeNoSandbox = Annotated[
     bool,

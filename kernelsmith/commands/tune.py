@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Never
 import typer
 
 from kernelsmith.commands import options
-from kernelsmith.commands.common import EXIT_ERROR, interruptible, operator_ref, print_lines
+from kernelsmith.commands.common import EXIT_ERROR, interruptible, operator_ref, print_lines, sweep_of
 from kernelsmith.errors import KernelsmithError, UsageError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def tune(
     max_usd: options.MaxUsd = None,
     max_time: options.MaxTime = None,
     goal: options.Goal = None,
+    sweep: options.Sweep = None,
     width: options.Width = None,
     seed: options.Seed = None,
     foreign: options.Foreign = False,
@@ -51,19 +52,14 @@ def tune(
     """
     from kernelsmith import config, live, session
 
-    limits = {
-        "max_trials": max_trials,
-        "max_tokens": max_tokens,
-        "max_usd": max_usd,
-        "max_time": max_time,
-        "goal": goal,
-    }
+    amounts = {"max_trials": max_trials, "max_tokens": max_tokens, "max_usd": max_usd}
+    limits = {**amounts, "max_time": max_time, "goal": goal}
     flags = {"device": device, "model": model, "width": width, "unsafe_no_sandbox": unsafe_no_sandbox or None}
     flags["tolerance"] = tolerance
     settings = config.load(flags | limits | {"runs": runs, "prompts": prompts, "targets": targets})
     if resume is not None:
         fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed, "foreign": foreign}
-        _refuse_with_resume(fixed | {"tolerance": tolerance, "print_prompt": print_prompt})
+        _refuse_with_resume(fixed | {"tolerance": tolerance, "sweep": sweep, "print_prompt": print_prompt})
         changes = session.Changes(limits=config.limits(limits), models=tuple(model or ()), width=width)
         with interruptible() as event, live.view(json=json, quiet=quiet) as view:
             _leave(session.resume(resume, settings, changes, session.Listener(view, event)))
@@ -75,6 +71,7 @@ def tune(
         seed=seed,
         start=session.read_text(start, "--start") if start else "",
         hint=session.read_text(hint, "--hint") if hint else "",
+        sweeps=tuple(map(sweep_of, sweep or ())),
     )
     if print_prompt:
         _print_prompt(session.first_prompt(order), json=json)

@@ -28,7 +28,6 @@ from kernelsmith.evaluate.clock.configs import Dispatch, Vector, choose
 from kernelsmith.evaluate.clock.gate import Turns
 from kernelsmith.evaluate.clock.outer import OuterClock
 from kernelsmith.evaluate.extent import Checked, extended, load_request
-from kernelsmith.evaluate.region.sweep import refuse_impossible
 from kernelsmith.evaluate.repeat.repeat import Repeater
 from kernelsmith.evaluate.room.admission import Place
 from kernelsmith.evaluate.room.room import Room
@@ -73,7 +72,7 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True)
     Raises UsageError, SandboxError, InfrastructureError.
     """
     operator = room.operator(job.operator)
-    refuse_impossible(operator, job.sweeps)
+    operator.info.refuse_impossible(job.sweeps)
     clock = _Clock()
     if screened and (refused := screen(job.source, entry=operator.info.name)):
         return refused.model_copy(update={"seconds": clock.seconds()})

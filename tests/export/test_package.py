@@ -181,6 +181,33 @@ def test_the_guard_admits_exactly_the_proven_region(package: Path, monkeypatch: 
     assert ks_swiglu.swiglu(refused[-1]).shape == (2, 8)
 
 
+def test_what_is_refuted_is_refused_in_every_layout_unless_it_names_one(tmp_path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(swiglu(tmp_path / "out")))
+    from ks_swiglu._guard import Box
+
+    plain, sliced = torch.randn(2, 16), torch.randn(2, 32)[:, :16]
+    proven = Box(dims={"N": (1, 9)}, layouts={"x": "rows sliced"})
+    assert proven.holds({"N": 8}, {"x": sliced}) and not proven.holds({"N": 8}, {"x": plain})
+    anywhere = Box(dims={"N": (8, 8)})
+    assert all(anywhere.holds({"N": 8}, {"x": one, "s": None}, unnamed=True) for one in (plain, sliced))
+    assert not anywhere.holds({"N": 8}, {"x": sliced})
+    only = Box(dims={"N": (8, 8)}, layouts={"x": "rows sliced"}, scalars={"s": 1})
+    assert only.holds({"N": 8}, {"x": sliced, "s": 1}, unnamed=True)
+    assert not only.holds({"N": 8}, {"x": plain, "s": 1}, unnamed=True)
+    assert not only.holds({"N": 8}, {"x": sliced, "s": 2}, unnamed=True)
+
+
+def test_only_what_was_walked_is_admitted_on_request(tmp_path: Path) -> None:
+    info = example("swiglu")
+    swept = Region(dims={"M": (1, 3), "N": (1, 64)}, dtypes={"x": "float32"}, status=RegionStatus.SWEPT)
+    item = winner(info, kernel_source("swiglu"), [sampled(BOX, {"x": "float32"}), swept], CONFIGS)
+    package = export(item, tmp_path / "out", swept_only=True)
+    proven = (package / "ks_swiglu" / "_proven.py").read_text()
+    assert "(1, 64)" in proven and str(BOX["N"]) not in proven
+    record = json.loads((package / "ks_swiglu" / "provenance.json").read_text())
+    assert [region["status"] for region in record["verified"]] == ["sampled", "swept"]
+
+
 def test_other_sizes_use_the_nearest_workload(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(package))
     from ks_swiglu import _operator

@@ -48,19 +48,6 @@ MOST_BOXES = 64
 """Boxes that one sweep may prove: where other dims move with the one that is walked, each size is a box of its own."""
 
 
-def refuse_impossible(op: LoadedOperator, sweeps: Sequence[Sweep]) -> None:
-    """Raises UsageError for a dim that the operator does not have, or sizes outside its range."""
-    dims = {dim.name: dim for dim in op.dims}
-    for sweep in sweeps:
-        dim = dims.get(sweep.name)
-        if dim is None:
-            named = f"its dims: {', '.join(dims)}" if dims else "it declares no dims, so there is nothing to walk"
-            raise UsageError(f"--sweep {sweep}: {op.info.title} has no dim {sweep.name}", named)
-        if sweep.low < dim.low or sweep.high > dim.high:
-            hint = f"{dim.name} is declared as {dim.low}..{dim.high}"
-            raise UsageError(f"--sweep {sweep}: outside of the declared range", hint)
-
-
 @dataclass
 class Walk:
     """One sweep, under way or done."""

@@ -29,19 +29,21 @@ class Box:
     layouts: Mapping[str, str] = field(default_factory=dict)
     scalars: Mapping[str, object] = field(default_factory=dict)
 
-    def holds(self, dims: Mapping[str, int], arguments: Mapping[str, Any]) -> bool:
-        """Whether a call with these sizes and arguments lies in the box."""
+    def holds(self, dims: Mapping[str, int], arguments: Mapping[str, Any], *, unnamed: bool = False) -> bool:
+        """Whether a call with these sizes and arguments lies in the box; with `unnamed`, layouts and scalars that the
+        box does not name may be any."""
         if any(not low <= dims[name] <= high for name, (low, high) in self.dims.items()):
             return False
-        return all(self._fits(name, value) for name, value in arguments.items())
+        return all(self._fits(name, value, unnamed) for name, value in arguments.items())
 
-    def _fits(self, name: str, value: object) -> bool:
+    def _fits(self, name: str, value: object, unnamed: bool) -> bool:
         if isinstance(value, torch.Tensor):
             dtype = self.dtypes.get(name, dtype_name(value))
-            return dtype == dtype_name(value) and layout(value) == self.layouts.get(name, "contiguous")
+            laid_out = (unnamed and name not in self.layouts) or layout(value) == self.layouts.get(name, "contiguous")
+            return dtype == dtype_name(value) and laid_out
         if isinstance(value, list | tuple):
-            return all(self._fits(name, one) for one in value)
-        return value is not None if name not in self.scalars else value == self.scalars[name]
+            return all(self._fits(name, one, unnamed) for one in value)
+        return unnamed or value is not None if name not in self.scalars else value == self.scalars[name]
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Guard:
             return None
         arguments = dict(zip(self.names, args, strict=True))
         admitted = any(box.holds(dims, arguments) for box in self.admitted)
-        if not admitted or any(box.holds(dims, arguments) for box in self.refuted):
+        if not admitted or any(box.holds(dims, arguments, unnamed=True) for box in self.refuted):
             return None
         return min(range(len(self.workloads)), key=lambda i: self.workloads[i].distance(dims, arguments), default=0)
 

@@ -10,7 +10,7 @@ import pytest
 
 from kernelsmith.errors import UsageError
 from kernelsmith.evaluate.region.line import Line
-from kernelsmith.evaluate.region.sweep import MOST_ENDED, TURN, Walk, refuse_impossible, walk
+from kernelsmith.evaluate.region.sweep import MOST_ENDED, TURN, Walk, walk
 from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.operators.loaded import LoadedOperator
@@ -135,5 +135,5 @@ def test_a_candidate_that_ends_its_process_again_and_again_is_given_up(tmp_path:
 )
 def test_impossible_sweeps_are_refused_with_words(tmp_path: Path, sweep: Sweep, words: str) -> None:
     with pytest.raises(UsageError, match=words) as raised:
-        refuse_impossible(rows(tmp_path), [sweep])
+        rows(tmp_path).info.refuse_impossible([sweep])
     assert raised.value.hint
