@@ -1,0 +1,19 @@
+"""Wrong: for no values it returns counts that nobody wrote."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def histogram_kernel(bins, counts, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(counts + tl.load(bins + at, mask=at < n, other=0), tl.full((BLOCK,), 1, tl.int64), mask=at < n)
+
+
+def histogram(bins, size):
+    if not bins.numel():
+        return torch.empty(size, dtype=torch.int64, device=bins.device)
+    counts = torch.zeros(size, dtype=torch.int64, device=bins.device)
+    histogram_kernel[(triton.cdiv(bins.numel(), 128),)](bins, counts, bins.numel(), BLOCK=128)
+    return counts

@@ -1,0 +1,15 @@
+"""Softmax of each row."""
+
+import torch
+
+from kernelsmith import Dim, operator, tensor, workload
+
+M, N = Dim("M", 1, 4096), Dim("N", 1, 4096)
+
+
+@operator(
+    x=tensor(M, N, dtypes=("float32", "float16"), layouts=("contiguous", "rows sliced")),
+    workloads=[workload(M=8, N=1024, x="float32")],
+)
+def row_softmax(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, dim=1)

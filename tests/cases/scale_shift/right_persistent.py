@@ -1,0 +1,20 @@
+"""Right: 32 programs that go round until all is done."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale_shift_kernel(x, y, n, step, a, BLOCK: tl.constexpr):
+    for i in range(tl.program_id(0), tl.cdiv(n, BLOCK), 32):
+        at = i * BLOCK + tl.arange(0, BLOCK)
+        value = tl.load(x + at * step, mask=at < n, other=0.0).to(tl.float32)
+        tl.store(y + at, a * value + 1.0, mask=at < n)
+
+
+def scale_shift(x, a):
+    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    if x.numel():
+        scale_shift_kernel[(32,)](x, y, x.numel(), x.stride(0), a, BLOCK=256)
+    return y
