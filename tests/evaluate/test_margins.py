@@ -103,6 +103,19 @@ def test_a_policy_is_named_in_failures(tmp_path: Path) -> None:
     assert seen.closest.rule == "torch"
 
 
+def test_nothing_has_no_distance(tmp_path: Path) -> None:
+    seen = Compared(tmp_path, "x[:, :0] * 2")
+    assert seen.told(seen.answer()) == ""
+    assert seen.margins.closeness() == ()
+
+
+def test_complex_answers_have_a_distance(tmp_path: Path) -> None:
+    seen = Compared(tmp_path, "torch.complex(x, x) * 3")
+    assert seen.told(seen.answer() * (1 + 1e-7)) == ""
+    assert seen.closest.share
+    assert "times what an honest kernel may be off" in seen.told(seen.answer() * (1 + 1e-3))
+
+
 def test_not_a_number_is_no_distance(tmp_path: Path) -> None:
     seen = Compared(tmp_path, "x / 0 * 0")
     assert seen.told(seen.answer()) == ""

@@ -53,7 +53,7 @@ def compare(
     for expected, got in pairs:
         if wrong := _contract(expected, got):
             return wrong
-    margins = margins or Margins()
+    margins = Margins() if margins is None else margins
     if op.check is not None:
         for expected, _ in pairs:
             margins.unmeasured(expected, Rule.CHECK)
@@ -210,8 +210,10 @@ def _all_within(expected: Expected, got: torch.Tensor, inputs: CallInputs, margi
     whole = (got, expected.truth, expected.bound)
     contiguous = all(t.is_contiguous() for t in whole)
     parts = list(zip(*(torch.split(t.view(-1), _PART) if contiguous else [t] for t in whole), strict=True))
+    if not got.numel():
+        return True
     largest, part = 0.0, 0
-    for number, (one, truth, bound) in enumerate(parts if got.numel() else ()):
+    for number, (one, truth, bound) in enumerate(parts):
         share = _shares(one, truth, bound).amax().item()
         if not share <= 1:  # or it is no number
             return False
@@ -224,7 +226,8 @@ def _all_within(expected: Expected, got: torch.Tensor, inputs: CallInputs, margi
 
 def _shares(got: torch.Tensor, truth: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
     """Distances as shares of what is allowed."""
-    return (got.to(truth.dtype) - truth).abs().div_(bound)
+    distance = got.to(truth.dtype) - truth
+    return (distance.abs() if distance.is_complex() else distance.abs_()).div_(bound)
 
 
 def _index(flat: int, shape: torch.Size) -> tuple[int, ...]:

@@ -36,7 +36,7 @@ class Margins:
             self._largest.setdefault(key, Closeness(output=output, dtype=dtype, rule=rule))
 
     def is_news(self, expected: Expected, share: float) -> bool:
-        """Whether an answer came nearer to its limit than any before."""
+        """Whether an answer came nearer to its limit than any before; asked without the lock, to save time."""
         before = self._largest.get(_key(expected))
         return before is None or before.share is None or share > before.share
 
