@@ -328,6 +328,8 @@ class Job(Frozen):
     """Dims that are walked size by size, after the cases of the level."""
     repeats: int | None = Field(default=None, ge=0)
     """How often calls, and replays, are repeated; None: as the level does."""
+    at_once: int = Field(default=32, ge=1, le=64)
+    """Most calls that the candidate has to bear at once, where it is tried."""
     check_seconds: float | None = Field(default=None, gt=0)
     """Wall seconds that the check may take; None: what the level allows. What was left out is said."""
     revealing: tuple[Where, ...] = ()

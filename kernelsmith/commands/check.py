@@ -52,6 +52,12 @@ def check(
             help="Repeat small cases N times, and make calls at once; by default 3,000 times in a full check.",
         ),
     ] = None,
+    at_once: Annotated[
+        int | None,
+        typer.Option(
+            "--at-once", metavar="N", min=1, max=64, help="Most calls at once that a full check makes; by default 32."
+        ),
+    ] = None,
     max_time: options.CheckTime = None,
     sweep: options.Sweep = None,
     device: options.Device = None,
@@ -75,7 +81,9 @@ def check(
     ref = operator_ref(operator, overrides, max_bytes, settings, foreign=foreign)
     sweeps = tuple(map(sweep_of, sweep or ()))
     seconds = duration(max_time, "--max-time")
-    asked = _Asked(Level(level), seed=seed, checked=checked, sweeps=sweeps, repeats=repeats, seconds=seconds)
+    asked = _Asked(
+        Level(level), seed=seed, checked=checked, sweeps=sweeps, repeats=repeats, at_once=at_once, seconds=seconds
+    )
     (report,) = _judge((kernel,), ref, settings, asked, quiet=quiet)
     _show((report,), json=json, quiet=quiet)
     raise typer.Exit(0 if report.outcome == "passed" else EXIT_NO)
@@ -126,9 +134,17 @@ class _Asked:
     bench: bool = False
     checked: bool = True
     repeats: int | None = None
+    at_once: int | None = None
     sweeps: tuple[Sweep, ...] = ()
     seconds: float | None = None
     """For the check; None: what the level allows."""
+
+    @property
+    def options(self) -> str:
+        """On a command line, what the verdict depends on."""
+        given = {"repeats": self.repeats, "at-once": self.at_once}
+        numbers = "".join(f" --{name} {number}" for name, number in given.items() if number is not None)
+        return f" --level {self.level.value}{numbers}" + "".join(f" --sweep {sweep}" for sweep in self.sweeps)
 
 
 def _judge(
@@ -158,16 +174,15 @@ def _judge(
                 sweeps=asked.sweeps,
                 check_seconds=asked.seconds,
             )
+            if asked.at_once is not None:
+                job = job.model_copy(update={"at_once": asked.at_once})
             if asked.level != "quick":
                 longest = max(CHECK_SECONDS[asked.level], asked.seconds or 0.0)
                 job = job.model_copy(update={"seconds": CANDIDATE_SECONDS + longest})
             report = KernelReport.of(clean(path), executor.evaluate(job, tell), seed)
             if report.outcome != "passed":
                 again = check_command(path, ref, target.name, settings.targets)
-                repeated = f" --repeats {asked.repeats}" if asked.repeats is not None else ""
-                again += f" --level {asked.level.value} --seed {seed}{repeated}"
-                again += "".join(f" --sweep {sweep}" for sweep in asked.sweeps)
-                report = report.model_copy(update={"reproduce": again})
+                report = report.model_copy(update={"reproduce": f"{again} --seed {seed}{asked.options}"})
             reports.append(report)
     return tuple(reports)
 

@@ -117,7 +117,9 @@ def _verdict(
             collector=collector,
         )
         turns = Turns(room.gate, checker.excused, (candidate, launcher))
-        repeater = Repeater(checker, candidate, launcher, level=job.level, seed=job.seed, runs=job.repeats)
+        repeater = Repeater(
+            checker, candidate, launcher, level=job.level, seed=job.seed, runs=job.repeats, at_once=job.at_once
+        )
         evaluating = _Evaluating(job, room, operator, candidate, launcher, checker, turns, clock, repeater)
         try:
             evaluation = evaluating.run()

@@ -84,7 +84,8 @@ def _rate(tallies: Sequence[Tally]) -> Rate | None:
 
 
 class Repeater:
-    """Repeats one candidate's calls; `runs` of either kind, by default what the level asks for."""
+    """Repeats one candidate's calls; `runs` of either kind, by default what the level asks for, and up to `at_once`
+    calls at once, which quick checks leave out by default."""
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class Repeater:
         level: Level,
         seed: int,
         runs: int | None = None,
+        at_once: int = 32,
     ) -> None:
         self._checker = checker
         self._candidate = candidate
@@ -102,8 +104,7 @@ class Repeater:
         self._level = level
         self._wanted = RUNS[level] if runs is None else runs
         self._seconds = SECONDS[level] if runs is None else math.inf
-        self._thorough = runs is not None or level is not Level.QUICK
-        """Whether calls at once are tried too."""
+        self._most = at_once if runs is not None or level is not Level.QUICK else 1
         self._random = random.Random(int(digest("repeats", str(seed)), 16))
         self._ways: Iterator[Way] = itertools.cycle(WAYS)
         self._together: tuple[Together, ...] = ()
@@ -131,7 +132,7 @@ class Repeater:
                 self._repeat(case, proven, (calls, replays), int(self._wanted * share), until, wrong_ways)
                 self._refuse(case, proven, calls, replays, wrong_ways)
                 self._checker.forget(proven)
-            if self._thorough:
+            if self._most > 1:
                 self._at_once(chosen[0], calls, min(seconds, SECONDS[Level.FULL]))
         finally:
             self._note(calls, replays)
@@ -254,7 +255,7 @@ class Repeater:
         if wrong_ways and not calls.wrong and all(way.order is not Order.DEVICE for way in wrong_ways):
             outcome = Outcome.RACE
             message = f"the answer depends on the order in which programs run, which is not promised; {message}"
-        elif wrong_ways and all(way.threads != 1 for way in wrong_ways) and replays.wrong >= len(WAYS):
+        elif replays.wrong >= len(WAYS) and all(w.order is Order.DEVICE and w.threads != 1 for w in wrong_ways):
             outcome = Outcome.RACE
             message = f"only where several threads run its programs at once: {message}"
         replayed = not calls.wrong
@@ -265,7 +266,7 @@ class Repeater:
     def _at_once(self, case: Case, alone: _Series, seconds: float) -> None:
         """Calls at once, more and more of them."""
         contents = [self._checker.known(case, FIRST_CONTENT + n) for n in range(together.CONTENTS)]
-        tried = together.sweep(self._runs(contents, FIRST_CONTENT), lambda: Tally(self._judged), seconds)
+        tried = together.sweep(self._runs(contents, FIRST_CONTENT), lambda: Tally(self._judged), self._most, seconds)
         self._together = tuple(tried.together)
         if tried.finding is not None:
             message = f"{tried.words(alone.runs)}; {tried.finding.message}"

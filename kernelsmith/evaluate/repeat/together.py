@@ -17,7 +17,6 @@ from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.evaluate.truth.compare import Finding
 from kernelsmith.evidence import Together
 
-AT_ONCE = (2, 4, 8, 16, 32)
 LEAST_RUNS = 64
 """For each number, and two rounds of each kind where that is more."""
 KINDS = ((True, True), (True, False), (False, True), (False, False))
@@ -41,18 +40,18 @@ class Tried:
         return (
             f"wrong only when {self.least} or more calls run at once ({worst.wrong} of {worst.runs} runs; none of "
             f"{alone:,} alone): they share memory that each writes to, such as a workspace that is kept between calls; "
-            "allocate it in the call"
+            "allocate it in the call (or check with --at-once, if so many calls never overlap)"
         )
 
 
-def sweep(runs: Runs, tally: Callable[[], Tally], seconds: float) -> Tried:
-    """More and more calls at once, for about so many seconds; once some are wrong, how few it takes.
+def sweep(runs: Runs, tally: Callable[[], Tally], most: int, seconds: float) -> Tried:
+    """2, 4, 8 and so on to `most` calls at once, for about so many seconds; once some are wrong, how few it takes.
 
     Raises CandidateFailure where a call fails otherwise.
     """
     tried, until = Tried(), time.monotonic() + seconds
     below = 1
-    for at_once in AT_ONCE:
+    for at_once in [*(2**power for power in range(1, 6) if 2**power < most), *([most] if most > 1 else [])]:
         if tried.together and time.monotonic() > until:
             return tried
         if _try(runs, at_once, tally(), tried):
