@@ -32,7 +32,6 @@ SAMPLE = (
     "matmul_bias/wrong_half_precision",
     "matmul_bias/wrong_last_group",
     "middle_mean/wrong_every_second",
-    "n_attention/wrong_dropped_key",
     "n_long_sum/wrong_last_element",
     "n_matmul/wrong_tf32",
     "n_rms_norm/right_cast_before",
