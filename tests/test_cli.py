@@ -322,10 +322,10 @@ def test_check_says_yes_or_no(cli: Cli) -> None:
     )
 
 
-def test_what_was_swept_is_swept_again_to_reproduce_a_verdict(cli: Cli) -> None:
-    swept = ("--sweep", "N=1..64", "--sweep", "M=1..9:2")
-    done = cli("check", cli.kernel("wrong_values"), "--op", "op.py", *swept)
-    assert done.returncode == 1 and "--sweep N=1..64 --sweep M=1..9:2" in done.stdout
+def test_what_was_asked_for_is_asked_for_again_to_reproduce_a_verdict(cli: Cli) -> None:
+    asked = "--repeats 90 --at-once 4 --sweep N=1..64 --sweep M=1..9:2"
+    done = cli("check", cli.kernel("wrong_values"), "--op", "op.py", *asked.split())
+    assert done.returncode == 1 and asked in done.stdout
 
 
 def test_a_verdict_on_a_target_of_ones_own_is_reproduced_with_its_folder(cli: Cli) -> None:

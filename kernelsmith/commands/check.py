@@ -141,10 +141,10 @@ class _Asked:
 
     @property
     def options(self) -> str:
-        """On a command line, what the verdict depends on."""
+        """On a command line, what else the verdict depends on."""
         given = {"repeats": self.repeats, "at-once": self.at_once}
         numbers = "".join(f" --{name} {number}" for name, number in given.items() if number is not None)
-        return f" --level {self.level.value}{numbers}" + "".join(f" --sweep {sweep}" for sweep in self.sweeps)
+        return numbers + "".join(f" --sweep {sweep}" for sweep in self.sweeps)
 
 
 def _judge(
@@ -182,7 +182,9 @@ def _judge(
             report = KernelReport.of(clean(path), executor.evaluate(job, tell), seed)
             if report.outcome != "passed":
                 again = check_command(path, ref, target.name, settings.targets)
-                report = report.model_copy(update={"reproduce": f"{again} --seed {seed}{asked.options}"})
+                report = report.model_copy(
+                    update={"reproduce": f"{again} --level {asked.level.value} --seed {seed}{asked.options}"}
+                )
             reports.append(report)
     return tuple(reports)
 

@@ -136,6 +136,8 @@ class Repeater:
                 self._at_once(chosen[0], calls, min(seconds, SECONDS[Level.FULL]))
         finally:
             self._note(calls, replays)
+        if (fewest := min(calls.runs, replays.runs)) < self._wanted:
+            self._checker.collector.leave_out(f"{fewest:,} of {self._wanted:,} repeats were made: their time was up")
 
     def again(self, failure: CandidateFailure) -> None:
         """Say of a call that was wrong, or asked for something else than the one before, whether answers to the same
