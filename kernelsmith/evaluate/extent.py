@@ -28,7 +28,7 @@ from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSess
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.evidence import Refuted
 from kernelsmith.execute import Tell
-from kernelsmith.model import Evaluation, Job
+from kernelsmith.model import CHECK_SECONDS, Evaluation, Job
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Level, Outcome
 from kernelsmith.sandbox.wire.arguments import Arguments
@@ -172,10 +172,12 @@ def _swept(
 ) -> tuple[Evaluation, Case | None]:
     """The verdict after the sweeps, which are added to `walks`, and the first case at which one of them failed."""
     job, operator, collector = checked.job, checked.operator, checked.collector
-    verified, failing = list(evaluation.verified), None
+    verified, failing, seconds = list(evaluation.verified), None, job.check_seconds
+    if job.level is Level.EXHAUSTIVE:  # which walks all dims in the time of one check
+        seconds = (seconds or CHECK_SECONDS[job.level]) / len(job.sweeps)
     try:
         for sweep in job.sweeps:
-            done = walk(operator, sweep, prober.run, seed=job.seed, turn=turn, tell=tell, seconds=job.check_seconds)
+            done = walk(operator, sweep, prober.run, seed=job.seed, turn=turn, tell=tell, seconds=seconds)
             walks.append(done)
             collector.swept(done.swept)
             for sentence in done.left_out:
