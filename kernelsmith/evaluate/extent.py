@@ -34,9 +34,12 @@ from kernelsmith.outcome import Level, Outcome
 from kernelsmith.sandbox.wire.arguments import Arguments
 from kernelsmith.sandbox.wire.messages import Load
 from kernelsmith.space import Where
+from kernelsmith.triton_cpu.run.cores import crowding
 
 SEARCH_SECONDS = {Level.QUICK: 2.0, Level.FULL: 20.0, Level.EXHAUSTIVE: 20.0}
-"""For the search of the failing region, by level."""
+"""For the search of the failing region, by level, where a core is free for it; longer where several processes want each
+core, but not without end."""
+MOST_CROWDED = 8.0
 FIRST_SECONDS = {Level.QUICK: 3.0, Level.FULL: 10.0, Level.EXHAUSTIVE: 10.0}
 """For its first run, which shows what is usual."""
 CERTAIN = 2
@@ -205,7 +208,8 @@ def _located(checked: Checked, case: Case, outcome: Outcome, prober: Prober, wal
 
     if not certain(case):
         return None
-    runs = Runs(alike, seconds=SEARCH_SECONDS[checked.job.level])
+    seconds = SEARCH_SECONDS[checked.job.level] * min(crowding(), MOST_CROWDED)
+    runs = Runs(alike, seconds=seconds)
     operator = checked.operator
     known = {done.sweep.name: done.along(Line(operator, done.base, done.sweep.name)) for done in walks if done.worst}
     refuted = locate(operator, case, runs, known)
