@@ -17,7 +17,7 @@ from kernelsmith.sandbox.limits import Ending
 
 PROGRAMS = Path(__file__).parent / "programs"
 ENTRY = "square_plus"
-"""The function that a cheat's module must define; see OPERATOR."""
+"""The function that the module of most cheats must define; see OPERATOR. Some bring an operator of their own."""
 OPERATOR = f'''"""Square plus one."""
 
 import torch
@@ -31,7 +31,7 @@ N = Dim("N", 1, 1 << 16)
 def {ENTRY}(x: torch.Tensor) -> torch.Tensor:
     return x * x + 1.0
 '''
-_CONSTANTS = frozenset({"ENDS", "SECONDS", "MAY_PASS", "TIMED"})
+_CONSTANTS = frozenset({"ENDS", "SECONDS", "MAY_PASS", "TIMED", "OPERATOR"})
 _HEAD = """
 import torch
 import triton
@@ -94,6 +94,13 @@ class Cheat:
     """Whether it computes the right values by an honest plan after all; then its time must be true."""
     timed: bool
     """Whether it takes a measurement to see that it gains nothing."""
+    operator: str = OPERATOR
+    """The text of the operator that it claims to compute."""
+
+    @property
+    def entry(self) -> str:
+        """The function that its module must define."""
+        return _entry(self.operator)
 
 
 def acts() -> Iterator[Act]:
@@ -111,13 +118,16 @@ def cheats() -> Iterator[Cheat]:
     for path in sorted((PROGRAMS / "cheats").glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         constants = _constants(tree)
+        operator = constants.get("OPERATOR", OPERATOR)
+        entry = _entry(operator)
         yield Cheat(
             path.stem,
             _about(tree),
-            _candidate(tree, "cheat", without=("twin",)),
-            _candidate(tree, "twin", without=("cheat", "before")),
+            _candidate(tree, "cheat", entry, without=("twin",)),
+            _candidate(tree, "twin", entry, without=("cheat", "before")),
             constants.get("MAY_PASS", False),
             constants.get("TIMED", False),
+            operator,
         )
 
 
@@ -127,13 +137,18 @@ def honest(*, right: bool = True) -> str:
     return _HEAD.replace("+ 1.0", "+ 1.0" if right else "+ 1.01") + body
 
 
-def _candidate(tree: ast.Module, entry: str, *, without: tuple[str, ...]) -> str:
+def _entry(operator: str) -> str:
+    return next(node.name for node in ast.parse(operator).body if isinstance(node, ast.FunctionDef))
+
+
+def _candidate(tree: ast.Module, part: str, entry: str, *, without: tuple[str, ...]) -> str:
     """The module's text with one of the two as its entry; `before`, where the cheat has it, runs at import."""
-    kept = [node for node in tree.body[1:] if getattr(node, "name", None) not in without]
+    left_out = {*without, *_CONSTANTS}
+    kept = [node for node in tree.body[1:] if getattr(node, "name", _assigned(node)) not in left_out]
     text = _HEAD + "\n\n" + ast.unparse(ast.Module(kept, type_ignores=[])) + "\n\n"
     if any(getattr(node, "name", None) == "before" for node in kept):
         text += "before()\n"
-    return text + f"{ENTRY} = {entry}\n"
+    return text + f"{entry} = {part}\n"
 
 
 def _about(tree: ast.Module) -> str:
@@ -141,8 +156,12 @@ def _about(tree: ast.Module) -> str:
 
 
 def _constants(tree: ast.Module) -> dict[str, Any]:
-    return {
-        node.targets[0].id: ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in _CONSTANTS
-    }
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign) and _assigned(node) in _CONSTANTS]
+    return {str(_assigned(node)): ast.literal_eval(node.value) for node in assigned}
+
+
+def _assigned(node: ast.stmt) -> str | None:
+    """The name that a simple assignment gives."""
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    return None

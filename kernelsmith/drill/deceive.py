@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kernelsmith.base import digest
 from kernelsmith.drill import catalog
 from kernelsmith.drill.audit import Watch
 from kernelsmith.drill.catalog import Cheat
@@ -32,19 +33,21 @@ _GAIN = 3.0
 
 
 class Court:
-    """One operator and the room that it is judged in."""
+    """The room that candidates are judged in, and where their operators lie."""
 
     def __init__(self, room: Room, folder: Path) -> None:
-        path = folder / "square_plus.py"
-        path.write_text(catalog.OPERATOR, encoding="utf-8")
         self._room = room
+        self._folder = folder
         self._seed = secrets.randbits(31)  # one for all, as in a run, so that truths are computed once
-        self._operator = OperatorRef(path=str(path))
 
-    def judge(self, source: str, *, timed: bool = False, screened: bool = True) -> Evaluation:
+    def judge(
+        self, source: str, *, operator: str = catalog.OPERATOR, timed: bool = False, screened: bool = True
+    ) -> Evaluation:
         """A verdict. Raises KernelsmithError where none could be had."""
+        path = self._folder / f"{digest(operator)[:12]}.py"
+        path.write_text(operator, encoding="utf-8")
         job = Job(
-            operator=self._operator,
+            operator=OperatorRef(path=str(path)),
             target=TARGET,
             source=source,
             seed=self._seed,
@@ -70,7 +73,7 @@ def deceive(cheat: Cheat, world: World, court: Court, mode: str) -> DrillResult:
     outcome = ""
     for screened in (True, False):
         try:
-            verdict = court.judge(cheat.source, timed=cheat.timed, screened=screened)
+            verdict = court.judge(cheat.source, operator=cheat.operator, timed=cheat.timed, screened=screened)
             fooled = [*_fooled(cheat, verdict, court.honest if cheat.timed else None)]
         except KernelsmithError as error:
             outcome = type(error).__name__
@@ -81,7 +84,7 @@ def deceive(cheat: Cheat, world: World, court: Court, mode: str) -> DrillResult:
         if verdict.outcome is not Outcome.REJECTED:
             break
     try:
-        twin = court.judge(cheat.twin)
+        twin = court.judge(cheat.twin, operator=cheat.operator)
     except KernelsmithError as error:
         breaches.append(DrillBreach(fault=DrillFault.CRASH, what=f"no verdict on its twin: {error.message}"))
     else:

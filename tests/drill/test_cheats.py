@@ -12,7 +12,6 @@ import pytest
 from kernelsmith.drill import catalog, deceive
 from kernelsmith.drill.deceive import TARGET, Court
 from kernelsmith.drill.world import World
-from kernelsmith.evaluate.check.screen import screen
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.model import Evaluation, Timing
 from kernelsmith.outcome import Outcome
@@ -21,7 +20,8 @@ from kernelsmith.records import DrillFault
 CHOSEN = (
     *("forged_answers", "early_answers", "end_well", "patched_recorder", "patched_triton", "search_for_the_answer"),
     *("torch_beneath_the_recorder", "read_the_poison", "remember_between_replays", "memory_of_others"),
-    "patched_clocks",
+    *("patched_clocks", "stale_pointers", "batch_and_skip", "fingerprint_in_a_kernel", "structure_of_the_input"),
+    *("known_seed", "captured_without_strides", "wrong_in_one_call", "lazy_negation"),
 )
 CHEATS = {cheat.name: cheat for cheat in catalog.cheats()}
 
@@ -40,11 +40,6 @@ def scene() -> Iterator[tuple[World, Court]]:
 @pytest.mark.parametrize("name", CHOSEN)
 def test_the_verdict_is_not_fooled(scene: tuple[World, Court], name: str) -> None:
     assert deceive.deceive(CHEATS[name], *scene, "full").breaches == ()
-
-
-@pytest.mark.parametrize("name", CHEATS)
-def test_the_screen_lets_every_twin_through(name: str) -> None:
-    assert screen(CHEATS[name].twin, entry=catalog.ENTRY) is None
 
 
 def judged(*times: float) -> Evaluation:
