@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.check import aside
 from kernelsmith.evaluate.check.agenda import Agenda, Budget, named_blocks
-from kernelsmith.evaluate.check.aside import assumptions, refuse_narrow_offsets
+from kernelsmith.evaluate.check.aside import assumptions, narrow_offsets
 from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.examine import Examiner, examined
@@ -245,8 +245,8 @@ class _Evaluating:
         why = f"the time ({budget.seconds:g} s) was up" if budget.over else ""
         why = why or ("memory of a card cannot be left unbacked" if self.room.card.node is not None else "")
         if not why:
-            refuse_narrow_offsets(self.operator, self.apart, self.checker.collector)
-            self.assumed = [] if quick else assumptions(self.operator, self.apart)
+            self.assumed = narrow_offsets(self.operator, self.apart, self.checker.collector)
+            self.assumed += [] if quick else assumptions(self.operator, self.apart)
         elif far(self.operator):
             self.checker.collector.leave_out(f"offsets beyond 2**31 elements were not tried: {why}")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelsmith.evaluate.check.aside import assumptions, refuse_narrow_offsets
+from kernelsmith.evaluate.check.aside import assumptions, narrow_offsets
 from kernelsmith.evaluate.check.check import Checker
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.sessions.failure import CandidateFailure
@@ -29,7 +29,7 @@ from kernelsmith.sandbox.wire.messages import Load
 from tests.operators.files import made
 
 GATHER = """
-R, C, P = Dim("R", 1, 64), Dim("C", 1, 64), Dim("P", 1, 64)
+R, C, P = Dim("R", 1, 1 << 26), Dim("C", 1, 64), Dim("P", 1, 64)
 
 @operator(
     x=tensor(R, C, dtypes=("float32", "int8"), layouts=("contiguous", "rows sliced")),
@@ -91,22 +91,27 @@ def test_far_rows_are_two_to_the_thirty_elements_apart_and_take_no_memory(tmp_pa
 
 def test_offsets_of_32_bits_are_found_by_far_rows_only_in_a_limit_of_memory(tmp_path: Path, zygote: Zygote) -> None:
     operator, collector = made(tmp_path, GATHER), Collector()
-    refuse_narrow_offsets(operator, partial(opened, zygote, operator, WIDE), collector)
+    assert narrow_offsets(operator, partial(opened, zygote, operator, WIDE), collector) == []
     evidence = collector.evidence(0.0)
     assert evidence is not None
     assert [c.where.layouts for c in evidence.cases] == [{"x": "far rows"}]
+    narrow = partial(opened, zygote, operator, NARROW)
     with pytest.raises(CandidateFailure) as raised:
-        refuse_narrow_offsets(operator, partial(opened, zygote, operator, NARROW), collector)
+        narrow_offsets(operator, narrow, collector)
     assert raised.value.outcome is Outcome.WRONG_VALUES
     assert "rows of x lie 2**30 elements apart" in raised.value.message
     assert "64 bits" in raised.value.message
+    small = made(tmp_path, GATHER.replace("1 << 26", "1 << 20"))
+    assert narrow_offsets(small, partial(opened, zygote, small, NARROW), collector) == [
+        "computes offsets in x in 32 bits: wrong beyond 2**31 elements, which its declared sizes do not reach"
+    ]
 
 
 def test_too_much_memory_for_far_rows_is_no_refusal(tmp_path: Path, zygote: Zygote) -> None:
     operator, collector = made(tmp_path, GATHER), Collector()
     collector.ran(far(operator)[0].where())
     short = WIDE.replace("    y = torch", "    raise MemoryError('of its own')\n    y = torch")
-    refuse_narrow_offsets(operator, partial(opened, zygote, operator, short), collector)
+    narrow_offsets(operator, partial(opened, zygote, operator, short), collector)
     evidence = collector.evidence(0.0)
     assert evidence is not None
     assert any(s.startswith("offsets beyond 2**31 elements in x were not judged: ") for s in evidence.left_out)

@@ -1,8 +1,9 @@
 """Cases that may cost a candidate's processes their lives without saying that it is wrong, in processes of their own.
 
 Rows so far apart that offsets pass 2**31 elements, over memory that mostly does not exist: where the operator lets rows
-lie apart, a wrong answer there refuses the candidate; where it only needs too much memory, that is left out. Layouts
-that the operator does not declare: a candidate that is wrong there is right, and a note says what it assumes.
+lie apart and tensors be so large, a wrong answer refuses the candidate; where they cannot be, it is noted; where it
+only needs too much memory, that is left out. Layouts that the operator does not declare: a candidate that is wrong
+there is right, and a note says what it assumes.
 `evaluate` calls this at the full level and beyond, on the CPU.
 """
 
@@ -14,7 +15,7 @@ from contextlib import AbstractContextManager
 from kernelsmith.evaluate.check.check import Checker
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.sessions.failure import CandidateFailure, KilledFailure
-from kernelsmith.evaluate.truth.explore import far, undeclared
+from kernelsmith.evaluate.truth.explore import far, reaches_far, undeclared
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.operators.declare import Layout
 from kernelsmith.operators.load import LoadedOperator
@@ -38,6 +39,7 @@ FAR_ADVICE = (
     "the rows of {name} lie 2**30 elements apart here, so that offsets pass 2**31 - 1: "
     "compute them in 64 bits, for example row.to(tl.int64) * stride"
 )
+NARROW = "computes offsets in {name} in 32 bits: wrong beyond 2**31 elements, which its declared sizes do not reach"
 ASSUMED = {
     Layout.ROWS_SLICED: "assumes contiguous rows of {name}: {what} on sliced rows, which the operator does not declare",
     Layout.OFFSET: "assumes that {name} begins at an aligned address: {what} one element further, which the operator "
@@ -48,19 +50,25 @@ Open = Callable[[], AbstractContextManager[Checker]]
 """A checker over fresh processes that have loaded the candidate."""
 
 
-def refuse_narrow_offsets(operator: LoadedOperator, open_checker: Open, collector: Collector) -> None:
-    """Raises CandidateFailure where offsets beyond 2**31 elements give a wrong answer."""
+def narrow_offsets(operator: LoadedOperator, open_checker: Open, collector: Collector) -> list[str]:
+    """What is wrong with offsets beyond 2**31 elements where no declared tensor is so large, in sentences.
+
+    Raises CandidateFailure where the declaration allows such tensors: its sizes reach them, or it names far rows."""
+    found = []
     for case in far(operator):
         name = next(n for n, layout in case.layouts.items() if layout == Layout.FAR)
         if (failure := _failure(open_checker, case)) is None:
             collector.ran(case.where())
-        elif failure.outcome in WRONG and not isinstance(failure, KilledFailure):
+        elif failure.outcome not in WRONG or isinstance(failure, KilledFailure):
+            why = failure.message.partition("\n")[0]
+            collector.leave_out(f"offsets beyond 2**31 elements in {name} were not judged: {why}")
+        elif reaches_far(operator, name):
             failure.message = f"{failure.message}; {FAR_ADVICE.format(name=name)}"
             failure.suspect = None  # a checked build would want shadows of all that memory
             raise failure
         else:
-            why = failure.message.partition("\n")[0]
-            collector.leave_out(f"offsets beyond 2**31 elements in {name} were not judged: {why}")
+            found.append(NARROW.format(name=name))
+    return found
 
 
 def assumptions(operator: LoadedOperator, open_checker: Open) -> list[str]:

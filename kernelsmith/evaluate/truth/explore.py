@@ -22,7 +22,7 @@ from kernelsmith.evaluate.truth.alternatives import Alternatives
 from kernelsmith.evaluate.truth.contents import Values
 from kernelsmith.evaluate.truth.covering import Alternative, covering
 from kernelsmith.evaluate.truth.inputs import Case, materialise
-from kernelsmith.evaluate.truth.sizes import EDGES, FEW_EDGES, LONG, MIXED, edges_of, fitting
+from kernelsmith.evaluate.truth.sizes import EDGES, FEW_EDGES, LONG, MIXED, edges_of, fitting, nearest
 from kernelsmith.operators.declare import Layout
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Level
@@ -104,6 +104,13 @@ def far(op: LoadedOperator) -> list[Case]:
     alternatives = Alternatives(op)
     cases = (_far(alternatives, name) for name, spec in alternatives.tensors.items() if APART & set(spec.layouts))
     return [case for case in cases if case is not None]
+
+
+def reaches_far(op: LoadedOperator, name: str) -> bool:
+    """Whether the declaration allows an argument whose offsets pass 2**31: by its sizes, or by naming far rows."""
+    spec = Alternatives(op).tensors[name]
+    largest = nearest(op, {d.name: d.high for d in op.dims})
+    return Layout.FAR in spec.layouts or (largest is not None and math.prod(op.shape(name, largest)) > 1 << 31)
 
 
 def undeclared(op: LoadedOperator) -> list[tuple[str, Layout, Case]]:

@@ -1,10 +1,11 @@
-"""Rows picked by index; rows may lie further apart than they are wide."""
+"""Rows picked by index; rows may lie further apart than they are wide, and the whole may be larger
+than 2**31 elements."""
 
 import torch
 
 from kernelsmith import Dim, operator, tensor, workload
 
-R, C, P = Dim("R", 1, 65536), Dim("C", 1, 1024), Dim("P", 1, 4096)
+R, C, P = Dim("R", 1, 1 << 22), Dim("C", 1, 1024), Dim("P", 1, 4096)
 
 
 @operator(
