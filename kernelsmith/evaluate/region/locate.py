@@ -159,7 +159,9 @@ class _Search:
             uneven=self.uneven,
             ended=ended,
         )
-        exact = bool(self.found) and not self.depends and all(self._exact(one) for one in self.found)
+        exact = (
+            bool(self.found) and not self.depends and not self.uneven and all(self._exact(one) for one in self.found)
+        )
         return Refuted(
             smallest=self.small.where(), regions=self.regions(), words=words, exact=exact, runs=self.runs.count
         )
