@@ -15,6 +15,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from kernelsmith.base import Frozen, Scalar
+from kernelsmith.compiled import Build, Chip
 from kernelsmith.errors import UsageError
 from kernelsmith.evidence import Evidence, Mismatch
 from kernelsmith.faults import Fault
@@ -250,6 +251,8 @@ class Evaluation(Frozen):
     """What was run, how often, and what was not; None where nothing ran."""
     timings: tuple[Timing, ...] = ()
     choices: tuple[WorkloadChoice, ...] = ()
+    builds: tuple[Build, ...] = ()
+    """Its kernels, compiled for other chips, if that was asked for."""
     notes: tuple[str, ...] = ()
     """Facts beside the verdict, such as "not bitwise reproducible"."""
     seconds: StageSeconds = StageSeconds()
@@ -332,6 +335,8 @@ class Job(Frozen):
     """Most calls that the candidate has to bear at once, where it is tried."""
     check_seconds: float | None = Field(default=None, gt=0)
     """Wall seconds that the check may take; None: what the level allows. What was left out is said."""
+    also: tuple[Chip, ...] = ()
+    """What its kernels are compiled for beside, once it has passed."""
     revealing: tuple[Where, ...] = ()
     """Where earlier candidates of the run failed, the latest first: tried first."""
     located: bool = True

@@ -15,16 +15,25 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if "templates" not in path
 
 ORDER = (
     *("errors", "text", "keys", "files", "faults", "base", "outcome", "space", "tolerances"),
-    *("evidence", "model", "proposal"),
+    *("evidence", "compiled", "model", "proposal"),
     *("dialects", "plan"),
     *("resources", "config", "targets", "library", "prompts", "operators"),
     *("records", "runs", "seals", "budget", "migrations", "rows", "store"),
-    *("propose", "triton_cpu", "devices", "sandbox", "execute", "evaluate", "drill"),
+    *("propose", "triton_cpu", "devices", "sandbox", "offline", "execute", "evaluate", "drill"),
     *("flights", "rotation", "briefing", "ledger", "summary", "tune", "session"),
     *("render", "live", "batch", "report", "export", "doctor", "commands", "cli", "__main__"),
 )
 """A unit (module or folder of the package) imports only units named before it."""
-CONTROLLER = frozenset(ORDER) - {"operators", "triton_cpu", "devices", "sandbox", "evaluate", "drill", "export"}
+CONTROLLER = frozenset(ORDER) - {
+    "operators",
+    "triton_cpu",
+    "devices",
+    "sandbox",
+    "offline",
+    "evaluate",
+    "drill",
+    "export",
+}
 HEAVY = frozenset({"torch", "triton", "openai", "anthropic", "genai_prices"})
 
 MAX_LINES = 430

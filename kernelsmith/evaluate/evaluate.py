@@ -21,6 +21,7 @@ from kernelsmith.evaluate.check.aside import assumptions, narrow_offsets
 from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.examine import Examiner, examined
+from kernelsmith.evaluate.check.ports import ported
 from kernelsmith.evaluate.check.screen import screen
 from kernelsmith.evaluate.clock import noise
 from kernelsmith.evaluate.clock.bench import POOL, Bench, host_alone
@@ -36,7 +37,7 @@ from kernelsmith.evaluate.sessions.failure import CandidateFailure, KilledFailur
 from kernelsmith.evaluate.sessions.owntime import OwnTime
 from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
 from kernelsmith.evaluate.sessions.stuck import DoubtError
-from kernelsmith.evaluate.truth.explore import every_size, far, sequence, workload_cases
+from kernelsmith.evaluate.truth.explore import far, sequence, workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import Evaluation, Job, StageSeconds, Timing
@@ -72,8 +73,6 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True)
     Raises UsageError, SandboxError, InfrastructureError.
     """
     operator = room.operator(job.operator)
-    if job.level is Level.EXHAUSTIVE and not job.sweeps:
-        job = job.model_copy(update={"sweeps": every_size(operator)})
     operator.info.refuse_impossible(job.sweeps)
     clock = _Clock()
     if screened and (refused := screen(job.source, entry=operator.info.name)):
@@ -180,6 +179,8 @@ class _Evaluating:
                 timings, dispatch = self.bench(tunables)
             finally:
                 self.clock.bench = time.monotonic() - begin
+        with self.turns.shared():
+            builds = ported(self.operator, self.checker, self.candidate, self.room.builds, self.job.also)
         return Evaluation(
             outcome=Outcome.PASSED,
             stage=Stage.BENCH if timings else Stage.CHECK,
@@ -187,6 +188,7 @@ class _Evaluating:
             verified=tuple(checked),
             timings=timings,
             choices=dispatch.described(tunables),
+            builds=builds,
             notes=tuple(self.notes()),
         )
 

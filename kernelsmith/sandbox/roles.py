@@ -5,6 +5,7 @@ from __future__ import annotations
 CANDIDATE = "kernelsmith.sandbox.record.recorder"
 LAUNCHER = "kernelsmith.sandbox.replay.launcher"
 BUILDER = "kernelsmith.sandbox.replay.builder"
+COMPILER = "kernelsmith.offline.compiler"
 PROBE = "kernelsmith.sandbox.replay.probe"
 PRELOAD = ("torch", "triton", CANDIDATE, LAUNCHER, BUILDER, "kernelsmith.devices.cpu")
 """What a zygote imports, so that no child has to."""

@@ -77,6 +77,8 @@ class CPUOptions:
     schedule_hint: str = "none"
     waves_per_eu: int = 0
     wgp_cu_mode: bool | None = None
+    given: tuple[str, ...] = ()
+    """Names of those that the launch named: another device has other defaults for the rest."""
 
     def __post_init__(self) -> None:
         if self.num_warps < 1 or self.num_warps & (self.num_warps - 1):
@@ -115,6 +117,7 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         if isinstance(given.get("extern_libs"), dict):
             given["extern_libs"] = tuple(sorted(given["extern_libs"].items()))
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        given.setdefault("given", tuple(sorted(given)))
         given["enable_fp_fusion"] = _fp_fusion(given.get("enable_fp_fusion"))
         given.setdefault("arch", self.target.arch)
         return CPUOptions(**given)

@@ -176,11 +176,14 @@ class Checker:
     def variant(self, case: Case, choices: Sequence[Choice]) -> Proven:
         """Record and build a case under other configurations, without judging it: enough to time it. Stays prepared."""
         try:
-            known = self.known(case, 0)
-            called, _, _ = self._called(known.inputs, known.returned, tuple(choices), record=True)
-            return self._prepare(self._with_state(case, called))
+            return self._prepare(self._with_state(case, self.recorded(case, choices)))
         except CandidateFailure as failure:
             raise failure.at(case.where()) from None
+
+    def recorded(self, case: Case, choices: Sequence[Choice] = ()) -> Called:
+        """One more recorded call, which nobody judges."""
+        known = self.known(case, 0)
+        return self._called(known.inputs, known.returned, tuple(choices), record=True)[0]
 
     def explain(self, failure: CandidateFailure) -> None:
         """Say what checked builds of the kernels find where an answer was wrong; nothing else may be going on."""

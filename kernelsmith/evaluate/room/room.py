@@ -33,10 +33,12 @@ from kernelsmith.evaluate.truth.dynamic import refuse_dynamic
 from kernelsmith.evaluate.truth.trivial import refuse_trivial
 from kernelsmith.evaluate.truth.truths import LIMIT_BYTES, Truths
 from kernelsmith.model import Confinement, OperatorRef, Seed
+from kernelsmith.offline import builds as offline
+from kernelsmith.offline.builds import Builds
 from kernelsmith.operators.load import LoadedOperator, load
 from kernelsmith.sandbox import machine
 from kernelsmith.sandbox.children.zygote import Child, ChildEnded, Zygote
-from kernelsmith.sandbox.limits import Ending, Layer
+from kernelsmith.sandbox.limits import Ending, Layer, Limits
 from kernelsmith.sandbox.roles import BUILT, PRELOAD, PROBE, WARM
 from kernelsmith.sandbox.wire.memory import ArenaPool
 from kernelsmith.sandbox.wire.tensors import torch_threads
@@ -93,6 +95,8 @@ class Room:
         """Of kernels for the CPU; the processes of other devices compile for themselves."""
         self._targets = targets
         self._host: Room | None = None
+        self.builds = Builds(self._spawn, allowance.ours(2 * offline.SECONDS), offline.cache_folder())
+        """Of kernels for chips that need not be here."""
         self._unsafe = unsafe_no_sandbox
         health = health_of(self.target)
         self._attendant = Attendant(health, self.card, lambda: self.gate.alone) if health else None
@@ -159,6 +163,9 @@ class Room:
         """What keeps this judge's candidates in."""
         layers = self.zygote.layers
         return Confinement(unsafe_no_sandbox=self._unsafe, sound=layers.sound, held=layers.held, missing=layers.missing)
+
+    def _spawn(self, role: str, limits: Limits, label: str) -> Child:
+        return self.zygote.spawn(role, limits=limits, label=label)
 
     def _builder(self) -> BuilderSession:
         return BuilderSession(self.zygote, self.arenas)

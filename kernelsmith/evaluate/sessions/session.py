@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from kernelsmith.compiled import Chip
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.sessions.binaries import Binaries
 from kernelsmith.evaluate.sessions.failure import CandidateFailure, KilledFailure, failure_of
@@ -41,6 +42,8 @@ from kernelsmith.sandbox.wire.messages import (
     Kept,
     Load,
     Loaded,
+    Lower,
+    Lowered,
     Prepare,
     Prepared,
     Repeat,
@@ -251,6 +254,13 @@ class CandidateSession(_BuildingSession):
             raise
         return arena
 
+    def lower(self, plan: LaunchPlan, chip: Chip, seconds: float) -> tuple[Kernel | Failed, ...]:
+        """The kernels of the plan, which was recorded last, as the chip's own front end makes them."""
+        lowered = self._expect(self._exchange(Lower(chip=chip), [], seconds, Stage.COMPILE), Lowered, Stage.COMPILE)
+        if len(lowered.kernels) != len(plan.kernels):
+            raise self._garbled(ValueError(f"{len(lowered.kernels)} kernels of {len(plan.kernels)}"), Stage.COMPILE)
+        return lowered.kernels
+
     def repeat(self, n: int, *, launch: bool, seconds: float) -> None:
         """The last call again, `n` times, with or without its kernels."""
         self._expect(self._exchange(Repeat(n=n, launch=launch), [], seconds, Stage.BENCH), Repeated, Stage.BENCH)
@@ -265,7 +275,7 @@ class CandidateSession(_BuildingSession):
 
     def _exchange(
         self, request: CandidateRequest, fds: Sequence[int], seconds: float, stage: Stage
-    ) -> Loaded | Called | StateWritten | Repeated | CalledMany | Failed:
+    ) -> Loaded | Called | StateWritten | Lowered | Repeated | CalledMany | Failed:
         left = self._left(seconds, stage)
         reply = self._reply(request.model_dump_json(), fds, seconds, stage)
         asked = 0

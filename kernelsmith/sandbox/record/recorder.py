@@ -26,6 +26,7 @@ from kernelsmith.sandbox.record.build_hook import BuildHook
 from kernelsmith.sandbox.record.elsewhere import Elsewhere
 from kernelsmith.sandbox.record.faults import failed
 from kernelsmith.sandbox.record.launch_hook import LaunchHook, Observer
+from kernelsmith.sandbox.record.lowering import Lowering
 from kernelsmith.sandbox.record.many import call_many
 from kernelsmith.sandbox.record.recording import Recording, Refusal, reason
 from kernelsmith.sandbox.record.returned import returned
@@ -41,6 +42,8 @@ from kernelsmith.sandbox.wire.messages import (
     Launched,
     Load,
     Loaded,
+    Lower,
+    Lowered,
     Repeat,
     Repeated,
     State,
@@ -90,6 +93,8 @@ class Session:
         self._bases: list[torch.Tensor] = []
         """What the judge wrote, and where it lies for the device: the same tensors on the CPU."""
         self._state: list[bytes] = []
+        self._lowering: Lowering | None = None
+        """Of the last plan."""
         self._hook.install()
         self._tuning.install()
 
@@ -103,6 +108,8 @@ class Session:
                 return self._guarded(f"calling {self._entry}", lambda: self._call(call, arenas))
             case State():
                 return self._write_state(arenas[0])
+            case Lower() as lower:
+                return self._lower(lower)
             case Repeat() as repeat:
                 return self._guarded(f"calling {self._entry} again", lambda: self._repeat(repeat))
             case CallMany() as many:
@@ -173,7 +180,7 @@ class Session:
                 plan = recording.plan(outputs)
             except ValueError as error:
                 return Failed(outcome=Outcome.NOT_IN_PLAN, message=f"the call is no launch plan: {reason(error)}")
-            self._state = recording.state
+            self._state, self._lowering = recording.state, recording.lowering
         written, _ = write_outputs([elsewhere.of(tensor) for tensor in outputs], arenas[1])
         for host, base in [*self._placed(), *((doubles[i], placed[i]) for i in doubles)]:
             host.copy_(base)
@@ -231,6 +238,11 @@ class Session:
             arena.buffer[at : at + len(content)] = content
             at += len(content)
         return StateWritten()
+
+    def _lower(self, request: Lower) -> CandidateReply:
+        if self._lowering is None:
+            raise ValueError("nothing was recorded yet")
+        return Lowered(kernels=self._lowering.lower(request.chip))
 
     def _call_many(self, request: CallMany, arenas: Sequence[Arena]) -> CandidateReply:
         if self._host is None:

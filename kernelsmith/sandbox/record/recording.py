@@ -38,6 +38,7 @@ from kernelsmith.plan import (
     View,
 )
 from kernelsmith.sandbox.record.launch_hook import Grid
+from kernelsmith.sandbox.record.lowering import Lowering
 from kernelsmith.sandbox.wire.kernel_text import kernel_arguments, kernel_of
 from kernelsmith.sandbox.wire.tensors import dtype_name, storage_bytes
 
@@ -69,6 +70,7 @@ class Recording:
         self.refusals: dict[Refusal, None] = {}
         self.state: list[bytes] = []
         """Contents of the state buffers before the call."""
+        self.lowering = Lowering(source_file)
         self._source_file = source_file
         self._alive: dict[int, torch.UntypedStorage] = {}
         self._constants: dict[int, bytes] = {}
@@ -145,6 +147,7 @@ class Recording:
         except ValueError as error:
             self.refuse(f"launches a kernel that no plan can hold ({reason(error)})")
             return
+        self.lowering.note(kernel, compiled, arguments)
         self._steps.append(Launch(kernel=kernel, grid=grid, arguments=planned))
 
     def pointer(self, tensor: torch.Tensor) -> Argument:

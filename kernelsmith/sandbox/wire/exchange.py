@@ -22,6 +22,8 @@ from kernelsmith.sandbox.wire.messages import (
     Kept,
     Load,
     Loaded,
+    Lower,
+    Lowered,
     Prepare,
     Prepared,
     Repeat,
@@ -35,9 +37,9 @@ from kernelsmith.sandbox.wire.messages import (
     StateWritten,
 )
 
-CandidateRequest = Annotated[Load | Call | State | Repeat | CallMany, Field(discriminator="kind")]
+CandidateRequest = Annotated[Load | Call | State | Lower | Repeat | CallMany, Field(discriminator="kind")]
 CandidateReply = Annotated[
-    Loaded | Called | StateWritten | Repeated | CalledMany | Failed | Source, Field(discriminator="kind")
+    Loaded | Called | StateWritten | Lowered | Repeated | CalledMany | Failed | Source, Field(discriminator="kind")
 ]
 
 LauncherRequest = Annotated[

@@ -7,7 +7,7 @@ recording asks; nothing here knows of buffers beyond the `Addresses` it is given
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ _IGNORED_OPTIONS = frozenset(
         "ptx_version",
         "warp_size",
         "cluster_dims",  # follows from num_ctas
+        "given",  # says which of the others the launch named
     }
 )
 _PARAMETER = re.compile(r"%[\w.$-]+\s*:")
@@ -45,7 +46,12 @@ def kernel_of(compiled: Any) -> Kernel:
     ttir = compiled.asm.get("ttir")
     if not isinstance(ttir, str):
         raise ValueError("it was not compiled from Triton's own language")
-    return Kernel(name=compiled.name, ttir=ttir, signature=_device_signature(compiled), options=_options(compiled))
+    return Kernel(
+        name=compiled.name,
+        ttir=ttir,
+        signature=device_signature(compiled.src.signature, ttir),
+        options=_options(compiled),
+    )
 
 
 def kernel_arguments(compiled: Any, arguments: Sequence[Any], addresses: Addresses) -> tuple[Argument, ...]:
@@ -100,12 +106,23 @@ def _descriptor_flags(compiled: Any, leaves: Sequence[tuple[str, Any]]) -> int:
     return (_parameter_count(compiled.asm["ttir"]) - least) // len(descriptors)
 
 
-def _device_signature(compiled: Any) -> tuple[str, ...]:
-    kinds = list(compiled.src.signature.values())
+def device_signature(signature: Mapping[str, Any], ttir: str) -> tuple[str, ...]:
+    """Types of what reaches the device, from an AST signature, or from the TTIR where Triton rewrites parameters."""
+    kinds = list(signature.values())
     leaves = [kind for kind, _ in _leaves(kinds, kinds)]
     if any(kind.startswith("tensordesc") for kind in leaves):
-        return _parameter_types(compiled.asm["ttir"])
+        return _parameter_types(ttir)
     return tuple(leaves)
+
+
+def given_options(metadata: Any) -> frozenset[str]:
+    """Names of the options that the launch named: as our own backend notes, elsewhere those that are not at their
+    default."""
+    if (given := getattr(metadata, "given", None)) is not None:
+        return frozenset(given)
+    defaults = _default_options(metadata.target)
+    values = {name: getattr(metadata, name, default) for name, default in defaults.items()}
+    return frozenset(name for name, value in values.items() if _plain(value) != _plain(defaults[name]))
 
 
 def _options(compiled: Any) -> dict[str, int | bool | None]:

@@ -10,6 +10,7 @@ Flow, candidate role (`kernelsmith.sandbox.record.recorder`), descriptors in bra
     Load [arena of init tensors, if any]  -> Loaded | Failed
     Call [input arena, output arena]      -> Called | Failed      the host function really runs, and is recorded
     State [state arena]                   -> StateWritten | Failed       initial contents of the last plan's state
+    Lower []                              -> Lowered              kernels of the last plan, as another device has them
     Repeat []                             -> Repeated | Failed    the same arguments again, unrecorded, for the clock
     CallMany [input arena, output arena]  -> CalledMany | Failed  many calls, unrecorded, one or several at once
 
@@ -45,6 +46,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from kernelsmith.base import Frozen
+from kernelsmith.compiled import Chip
 from kernelsmith.faults import Fault, Schedule
 from kernelsmith.outcome import Outcome
 from kernelsmith.plan import (
@@ -55,6 +57,7 @@ from kernelsmith.plan import (
     MAX_OUTPUTS,
     MAX_RANK,
     MAX_STEPS,
+    Kernel,
     LaunchPlan,
     View,
 )
@@ -221,6 +224,20 @@ class State(Frozen):
 
 class StateWritten(Frozen):
     kind: Literal["state_written"] = "state_written"
+
+
+class Lower(Frozen):
+    """Make the TTIR of the last plan's kernels once more, with the front end of another chip; nothing is run."""
+
+    kind: Literal["lower"] = "lower"
+    chip: Chip
+
+
+class Lowered(Frozen):
+    """By the plan's kernels: the text, or what the front end has against it."""
+
+    kind: Literal["lowered"] = "lowered"
+    kernels: tuple[Kernel | Failed, ...] = Field(max_length=MAX_KERNELS)
 
 
 class Repeat(Frozen):

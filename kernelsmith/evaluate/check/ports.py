@@ -1,0 +1,83 @@
+"""The candidate's kernels compiled for chips that are not here: each as it is launched on the tuned workloads.
+
+Invariant: nothing is run for them but one more recorded call per workload; what comes back are builds, which
+`offline.fit` holds against a target's limits. Autotuned kernels are compiled with the configuration that an
+ordinary call takes. Asked by `evaluate` once the candidate has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelsmith.base import digest
+from kernelsmith.compiled import MOST_CHARS, Build, Chip
+from kernelsmith.evaluate.check.check import Checker
+from kernelsmith.evaluate.sessions.session import CandidateSession
+from kernelsmith.evaluate.truth.explore import workload_cases
+from kernelsmith.offline.builds import Builds
+from kernelsmith.offline.wire import Compiled
+from kernelsmith.operators.loaded import LoadedOperator
+from kernelsmith.outcome import Stage
+from kernelsmith.plan import Kernel, Launch, LaunchPlan, PointerArgument
+from kernelsmith.sandbox.wire.messages import Failed
+
+
+@dataclass
+class _Port:
+    """A kernel for a chip, and all its launches."""
+
+    name: str
+    chip: Chip
+    made: Kernel | Failed
+    workloads: dict[str, None] = field(default_factory=dict)
+    launches: list[Launch] = field(default_factory=list)
+
+    def build(self, became: Compiled | Failed) -> Build:
+        """With what became of it."""
+        end: dict[str, Any]
+        grids = [launch.grid for launch in self.launches] or [(1, 1, 1)]
+        pointers = [a for launch in self.launches for a in launch.arguments if isinstance(a, PointerArgument)]
+        if isinstance(became, Failed):
+            end = {"outcome": became.outcome, "message": became.message[:MOST_CHARS], "line": became.line}
+        else:
+            end = {"resources": became.resources, "seconds": became.seconds}
+        return Build(
+            kernel=self.name,
+            workloads=tuple(self.workloads),
+            grid=(max(g[0] for g in grids), max(g[1] for g in grids), max(g[2] for g in grids)),
+            programs=max(x * y * z for x, y, z in grids),
+            dtypes=tuple(sorted({pointer.view.dtype for pointer in pointers})),
+            options=self.made.options if isinstance(self.made, Kernel) else {},
+            chip=self.chip,
+            **end,
+        )
+
+
+def ported(
+    operator: LoadedOperator, checker: Checker, candidate: CandidateSession, builds: Builds, chips: Sequence[Chip]
+) -> tuple[Build, ...]:
+    """A build per distinct kernel and chip. Raises CandidateFailure where the candidate does not answer as before."""
+    if not chips:
+        return ()
+    found: dict[str, _Port] = {}
+    for case in workload_cases(operator):
+        plan = checker.recorded(case).plan
+        assert plan is not None
+        label = case.workload.label if case.workload is not None else ""
+        for chip in chips:
+            made = candidate.lower(plan, chip, checker.remaining(Stage.COMPILE))
+            for number, (kernel, lowered) in enumerate(zip(plan.kernels, made, strict=True)):
+                key = digest(chip.label, kernel.name, lowered.model_dump_json())
+                port = found.setdefault(key, _Port(kernel.name, chip, lowered))
+                port.workloads[label] = None
+                port.launches += _launches(plan, number)
+    ports = list(found.values())
+    with checker.excused():
+        compiled = iter(builds.all([(port.made, port.chip) for port in ports if isinstance(port.made, Kernel)]))
+    return tuple(port.build(next(compiled) if isinstance(port.made, Kernel) else port.made) for port in ports)
+
+
+def _launches(plan: LaunchPlan, number: int) -> Iterator[Launch]:
+    return (step for step in plan.steps if isinstance(step, Launch) and step.kernel == number)

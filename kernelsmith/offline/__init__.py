@@ -1,0 +1,1 @@
+"""Kernels compiled for devices that are not here, and how they fit."""
