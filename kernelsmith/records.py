@@ -322,8 +322,10 @@ class TargetRow(Frozen):
     summary: str
     path: str
     """Its file."""
+    family: str | None = None
     state: str = "ready"
-    """Of its cards: ready, incomplete, given up, not allowed, or no card here."""
+    """Of its cards where one is here: ready, incomplete, given up or not allowed; else toolchain (it compiles here),
+    offline (what compiles can be installed) or description only."""
 
 
 class Targets(Frozen):
@@ -335,6 +337,8 @@ class TargetCheck(Frozen):
     ok: bool
     message: str = ""
     """What is wrong with the file."""
+    facts: int = 0
+    """How many it states, its families' among them; each has a source."""
 
 
 class TargetChecks(Frozen):

@@ -22,6 +22,7 @@ from kernelsmith import files, keys, prompts, seals, targets
 from kernelsmith.base import Frozen
 from kernelsmith.briefing import History, brief
 from kernelsmith.config import Settings, installed_versions
+from kernelsmith.devices.choose import choose
 from kernelsmith.errors import OperatorError, StoppedError, UsageError
 from kernelsmith.execute import Executor
 from kernelsmith.model import OperatorInfo, OperatorRef
@@ -74,7 +75,7 @@ def executor_for(device: str, settings: Settings, operator: OperatorRef) -> Iter
     operator, whose text `operator` brings along."""
     from kernelsmith.execute.local import LocalExecutor
 
-    target = targets.resolve(device, settings.targets)
+    target = choose(device, settings.targets)
     executor = LocalExecutor(
         target.name,
         width=settings.width,

@@ -14,25 +14,31 @@ app = typer.Typer(help="List, show and check target files.", no_args_is_help=Tru
 
 @app.command("list")
 def list_targets(targets: options.Targets = None, json: options.Json = False, verbose: options.Verbose = False) -> None:
-    """Every target, the state of its device, and where its file is."""
+    """Every target and how far it can be used here: with the device, with its compiler, or not at all."""
     from kernelsmith import config
     from kernelsmith import targets as files
-    from kernelsmith.devices.state import word_of
+    from kernelsmith.devices.choose import use_of
     from kernelsmith.records import TargetRow, Targets
-    from kernelsmith.render import table
+    from kernelsmith.targets.page import table
 
     folder = config.load({"targets": targets}).targets
-    rows = []
-    for name, path in files.available(folder).items():
-        target = files.load(name, folder)
-        about = {"device": target.torch_device, "summary": target.summary, "path": str(path)}
-        rows.append(TargetRow(name=name, state=word_of(target), **about))
+    paths = files.available(folder)
+    found = [(target, use_of(target)) for target in (files.load(name, folder) for name in paths)]
     if json:
+        rows = (
+            TargetRow(
+                name=target.name,
+                device=target.torch_device,
+                summary=target.summary,
+                path=str(paths[target.name]),
+                family=target.family,
+                state=state,
+            )
+            for target, state in found
+        )
         print_record(Targets(targets=tuple(rows)))
     else:
-        print_lines(
-            table([("target", "device", "state", "what"), *((r.name, r.device, r.state, r.summary) for r in rows)])
-        )
+        print_lines(table(found))
 
 
 @app.command()
@@ -42,12 +48,16 @@ def show(
     json: options.Json = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """One target file as it is read."""
+    """Everything known of a target, and where it was read."""
     from kernelsmith import config
-    from kernelsmith import targets as files
+    from kernelsmith.devices.choose import choose, use_of
+    from kernelsmith.targets.page import page
 
-    target = files.resolve(name, config.load({"targets": targets}).targets)
-    print_lines([target.model_dump_json(indent=None if json else 2)])
+    target = choose(name, config.load({"targets": targets}).targets)
+    if json:
+        print_record(target)
+    else:
+        print_lines(page(target, use_of(target)))
 
 
 @app.command()
@@ -57,22 +67,27 @@ def check(
     json: options.Json = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Are the target files right? Exit code 1 if one is not."""
+    """Are the target files right: keys, units, a source of every fact, texts for prompts? Exit code 1 if one is not."""
     from kernelsmith import config
     from kernelsmith import targets as files
     from kernelsmith.errors import UsageError
     from kernelsmith.records import TargetCheck, TargetChecks
 
-    folder = config.load({"targets": targets}).targets
+    settings = config.load({"targets": targets})
     found = []
-    for name in names or files.available(folder):
+    for name in names or files.available(settings.targets):
         try:
-            files.load(name, folder)
-            found.append(TargetCheck(name=name, ok=True))
+            target = files.load(name, settings.targets)
+            files.facts(target, settings.prompts)
+            found.append(TargetCheck(name=name, ok=True, facts=len(target.sources)))
         except UsageError as error:
             found.append(TargetCheck(name=name, ok=False, message=f"{error.message}; {error.hint}"))
     if json:
         print_record(TargetChecks(targets=tuple(found)))
     else:
-        print_lines(f"{row.name}: {'ok' if row.ok else row.message}" for row in found)
+        width = max((len(row.name) for row in found), default=0)
+        print_lines(
+            f"{row.name:{width}}  " + (f"ok, {row.facts} facts with a source" if row.ok else row.message)
+            for row in found
+        )
     raise typer.Exit(0 if all(row.ok for row in found) else EXIT_NO)

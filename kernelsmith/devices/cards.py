@@ -19,6 +19,8 @@ from kernelsmith.targets import Target, is_toolkit
 NVIDIA = Path("/proc/driver/nvidia/gpus")
 """Where NVIDIA's driver describes its cards: a folder for each, named after its place on the bus (README of the driver,
 "The /proc file system interface")."""
+_ANY_VENDORS = "/dev/dri/"
+"""Where the kernel puts the nodes of graphics cards, whoever made them; a driver for computing has one of its own."""
 _TOLD = re.compile(r"^(GPU UUID|Device Minor):\s*(\S+)\s*$", re.MULTILINE)
 
 
@@ -46,6 +48,8 @@ def cards(target: Target, environment: Mapping[str, str] = os.environ, driver: P
     """
     if target.access.cards is None:
         return (Card(target.torch_device, 0, None),)
+    if target.access.cards.startswith(_ANY_VENDORS) and not all(map(matching, target.access.nodes)):
+        return ()
     told = _told(driver) if target.query == "nvidia-smi" else {}
     nodes = [(told.get(_number(node), _Told()), node) for node in matching(target.access.cards)]
     nodes.sort(key=lambda one: (one[0].bus, _number(one[1]), one[1]))

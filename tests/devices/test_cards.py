@@ -9,7 +9,7 @@ import pytest
 from kernelsmith import resources, targets
 from kernelsmith.devices import cards
 from kernelsmith.errors import UsageError
-from kernelsmith.targets import Access, Target
+from kernelsmith.targets import Access, Target, schema
 from tests.sandbox.zygotes import SMALL, ask, light_zygote
 
 CPU = targets.load("cpu")
@@ -71,7 +71,7 @@ def test_the_cpu_is_one_card_and_an_absent_device_says_which_file_is_missing() -
 
 
 def test_a_child_gets_the_node_of_its_card_and_not_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(targets, "_HARMLESS", ("/usr/", f"{tmp_path}/"))
+    monkeypatch.setattr(schema, "_HARMLESS", ("/usr/", f"{tmp_path}/"))
     one = target(cards="/dev/zer[o]", folders=["/usr/share/zoneinfo"], environment=["CARD_HOME"])
     card = cards.present(one)[0]
     home = tmp_path / "toolkit"

@@ -24,6 +24,8 @@ def card_target(folder: Path, access: str, query: str = "") -> None:
     """In the current folder, so that every command finds it."""
     text = resources.read("targets", "cpu.toml").replace('name = "cpu"', f'name = "stand-in"\n{query}', 1)
     text = text.replace('torch_device = "cpu"', 'torch_device = "stand"')
+    sources = 'access = "a test"\n' + ('query = "a test"\n' if query else "")
+    text = text.replace("[sources]", f"[sources]\n{sources}")
     (folder / "targets").mkdir(exist_ok=True)
     (folder / "targets" / "stand-in.toml").write_text(text.replace("[limits]", f"[access]\n{access}\n\n[limits]"))
 

@@ -47,6 +47,7 @@ def targets_with(tmp_path: Path, cards: str) -> Path:
     """A folder with the target of a device that has these cards."""
     text = resources.read("targets", "cpu.toml").replace('name = "cpu"', 'name = "stand-in"')
     text = text.replace('torch_device = "cpu"', 'torch_device = "stand"\nmodule = "stand_in"')
+    text = text.replace("[sources]", '[sources]\naccess = "a test"')
     (tmp_path / "stand-in.toml").write_text(text.replace("[limits]", f'[access]\ncards = "{cards}"\n\n[limits]'))
     return tmp_path
 
