@@ -116,7 +116,7 @@ def _missing(targets: Iterable[Target]) -> list[str]:
 def _advice(offline: Sequence[Target]) -> str:
     if not offline:
         return "run it on a machine that has one, or name another device; `kernelsmith targets list` shows them"
-    one = offline[len(offline) // 2]
+    one = offline[(len(offline) - 1) // 2]
     install = "" if has_compiler(one) else f"`kernelsmith targets install {one.name}`, then "
     return (
         f"on a machine that has one, install its driver and torch plugin, or pass the device on to this container; "
