@@ -112,6 +112,8 @@ def test_kinds_are_what_they_say() -> None:
     assert abs(float(draw(Values.SHIFTED).mean()) - 100) < 1
     assert int(draw(Values.ONE_NAN).isnan().sum()) == 1
     assert (draw(Values.MASKED)[:, 200:] == -torch.inf).all()
+    assert (draw(Values.MASKED) == -torch.inf).all(dim=1).tolist() == [False, True, False, False]
+    assert (draw(Values.EXTREMES, "int32") == -(2**31)).all(dim=1).tolist() == [False, True, False, False]
     assert draw(Values.TIES).unique().numel() < 20
     assert draw(Values.SPIKE)[:, -5:].min() > 40
     zeros = draw(Values.ZEROS)

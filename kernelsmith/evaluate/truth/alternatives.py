@@ -88,9 +88,10 @@ class Alternatives:
         values += [None] if spec.optional else []
         return list(dict.fromkeys(values))
 
-    def turns(self, dims: Mapping[str, int]) -> int:
-        """How many values the scalar with most of them has at these dims; 1 where there are none."""
-        return max((len(self.scalar_values(n, dims)) for n in self.op.arguments), default=0) or 1
+    def turns(self, *shapes: Mapping[str, int]) -> int:
+        """How many values the scalar with most of them has at one of these shapes; 1 where there are none. A range that
+        depends on dims, such as a position in a longer table, may be a single number at some shapes."""
+        return max((len(self.scalar_values(n, dims)) for dims in shapes for n in self.op.arguments), default=0) or 1
 
     def case(
         self,

@@ -115,6 +115,8 @@ def _integers(request: TensorRequest, kind: Values, generator: torch.Generator) 
         smallest, largest = (low, high - 1) if bounded else (info.min, info.max)
         pick = torch.rand(shape, generator=generator) < 0.5
         out = torch.where(pick, torch.tensor(smallest), torch.tensor(largest))
+        if out.numel():  # padding that is not the smallest shows in a row where all are
+            out.view(-1, last)[1::3] = smallest
     else:
         out = torch.randint(low, high, shape, generator=generator)
     if Word.SORTED in request.words and shape:
@@ -216,7 +218,8 @@ def _distinct(x: torch.Tensor, request: TensorRequest) -> torch.Tensor:
 
 
 def _plant(x: torch.Tensor, kind: Values) -> None:
-    """NaN or infinities written in: one NaN in the middle; infinities of both signs; a -inf tail on every row."""
+    """NaN or infinities written in: one NaN in the middle; infinities of both signs; a -inf tail on every row, and all
+    of every third row, as where all keys of a query are masked."""
     flat = x.view(-1)
     middle = flat.numel() // 2
     if kind is Values.ONE_NAN:
@@ -225,5 +228,6 @@ def _plant(x: torch.Tensor, kind: Values) -> None:
         flat[middle] = float("inf")
         if flat.numel() > 8:
             flat[flat.numel() // 7] = float("-inf")
-    elif x.dim() and x.shape[-1] > 1:
+    elif x.dim():
         x[..., -(-x.shape[-1] // 3) :] = float("-inf")
+        x.view(-1, x.shape[-1])[1::3] = float("-inf")

@@ -266,7 +266,9 @@ class _Search:
         made += [case(shapes[i % len(shapes)], pick=i) for i in range(len(self.op.dtype_sets))]
         made += [case(shape, absent=(n,)) for n in optional]
         made += [case(shape, absent=tuple(optional))] if len(optional) > 1 else []
-        made += [case(shapes[i % len(shapes)], turn=i) for i in range(1, self.alternatives.turns(shape))]
+        turns = self.alternatives.turns
+        rows = [(i, [*shapes[i % len(shapes) :], *shapes]) for i in range(1, turns(*shapes))]
+        made += [case(next(shape for shape in row if turns(shape) > i), turn=i) for i, row in rows]
         yield from (m for m in made if m is not None)
 
     def edges(self, sizes: Iterable[int]) -> Iterator[Case]:
@@ -301,7 +303,7 @@ class _Search:
             for focus in alternatives.focuses(kind)[: None if kind in ORDER[:2] else 1]
         ]
         absents = [(), *((n,) for n in alternatives.optional)]
-        turns = alternatives.turns(shapes[0]) if shapes else 1
+        turns = alternatives.turns(*shapes)
 
         def allowed(one: Alternative, other: Alternative) -> bool:
             at = dict((one, other))
