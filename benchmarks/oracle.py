@@ -80,7 +80,7 @@ def judge(case: Known, level: Level, room: Room, seed: int = SEED) -> Verdict:
 def table(verdicts: Sequence[Verdict], levels: Sequence[Level]) -> str:
     """One line per kind: faults caught of those there are, and honest kernels refused, by level."""
     heads = "".join(f"{f'caught at {level}':>17}{'refused':>9}{'seconds':>9}" for level in levels)
-    lines = [f"{'kind':36}{heads}"]
+    lines = [f"{'kind':44}{heads}"]
     for kind in [*Kind, None]:
         cells = ""
         for level in levels:
@@ -90,7 +90,7 @@ def table(verdicts: Sequence[Verdict], levels: Sequence[Level]) -> str:
             counts = f"{f'{caught} of {len(faulty)}':>17}{f'{refused} of {len(honest)}':>9}"
             cells += f"{counts}{sum(v.seconds for v in of):9.1f}"
         if kind is None or any(v.case.kind is kind for v in verdicts):
-            lines.append(f"{kind or 'all':36}{cells}")
+            lines.append(f"{kind or 'all':44}{cells}")
     return "\n".join(lines)
 
 
