@@ -263,13 +263,13 @@ class _Evaluating:
 
     def measured(self, tunables: Sequence[Tunable], outer: OuterClock | None) -> tuple[tuple[Timing, ...], Dispatch]:
         with self.checker.excused():  # the first one measures it, once all others are done
-            copy_bytes_per_second = self.room.copy_bytes_per_second
+            bandwidth = self.room.bandwidth
         bench = Bench(
             self.checker,
             self.launcher,
             outer,
             flush_bytes=self.room.flush_bytes,
-            copy_bytes_per_second=copy_bytes_per_second,
+            bandwidth=bandwidth,
             seed=self.job.seed,
         )
         points = workload_cases(self.operator)

@@ -8,18 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 
 from kernelsmith.evaluate.check.check import Checker, Proven
-from kernelsmith.evaluate.clock import noise, outer
+from kernelsmith.evaluate.clock import bench, noise, outer
+from kernelsmith.evaluate.clock.bandwidth import Bandwidth
 from kernelsmith.evaluate.clock.baseline import ENVIRONMENT
 from kernelsmith.evaluate.clock.bench import Bench
 from kernelsmith.evaluate.clock.outer import OuterClock
+from kernelsmith.evaluate.clock.rivals import Rivals
 from kernelsmith.evaluate.room.room import runtime
 from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.evaluate.sessions.owntime import OwnTime
 from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
+from kernelsmith.evaluate.truth.compare import Finding
 from kernelsmith.evaluate.truth.explore import workload_cases
-from kernelsmith.evaluate.truth.truths import Truths
+from kernelsmith.evaluate.truth.truths import Known, Truths
 from kernelsmith.model import OperatorRef
 from kernelsmith.operators.load import LoadedOperator, load
 from kernelsmith.outcome import Outcome
@@ -125,7 +129,9 @@ def bout(place: Place, request: pytest.FixtureRequest, monkeypatch: pytest.Monke
             candidate.rest()
             launcher.rest()
             clock = OuterClock(checker, launcher, clean)
-            bench = Bench(checker, launcher, clock, flush_bytes=1 << 20, copy_bytes_per_second=2e10, seed=3)
+            bench = Bench(
+                checker, launcher, clock, flush_bytes=1 << 20, bandwidth=Bandwidth(((1 << 20, 2e10),)), seed=3
+            )
             yield Bout(bench, clock, proven)
 
 
@@ -143,6 +149,37 @@ def test_a_launcher_that_lies_is_refused(bout: Bout) -> None:
     with pytest.raises(CandidateFailure, match="the judge's clock") as refused:
         bout.clock.believed(bout.proven, bout.claims()[0])
     assert refused.value.outcome in {Outcome.SANDBOX_VIOLATION, Outcome.WRONG_VALUES}
+
+
+@pytest.mark.parametrize("bout", ["kernel"], indirect=True)
+def test_a_tenth_of_the_timed_answers_is_compared(bout: Bout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "PRECISE", 0.0)  # so that it takes all rounds
+    monkeypatch.setattr(bench, "MAX_ROUNDS", 20)
+    monkeypatch.setattr(bout.bench, "_outer", None)  # which compares answers of its own
+    compared, judged = list[Known](), bout.bench._checker.judged
+
+    def noting(known: Known, returned: list[torch.Tensor], after: list[torch.Tensor]) -> Finding | None:
+        compared.append(known)
+        return judged(known, returned, after)
+
+    monkeypatch.setattr(bout.bench._checker, "judged", noting)
+    lane = bout.bench.lane(0, bout.proven, ())
+    rivals = Rivals(OperatorRef(path="none"), model_seed=1, threads=1)  # nobody asks it
+    timing = bout.bench.measure(lane, rivals, host_us=0.0, seconds=60.0)
+    assert timing.n == 20
+    assert len(compared) == len({id(known) for known in compared}) == 3, "two in twenty rounds, and the last"
+
+
+@pytest.mark.parametrize("bout", ["kernel"], indirect=True)
+def test_no_time_is_believed_in_which_no_memory_writes_the_answer(bout: Bout, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbytes = 4 * 131_072
+    honest = Bandwidth(((nbytes, 2e10), (2 * nbytes, 1e3)))
+    monkeypatch.setattr(bout.bench, "_bandwidth", honest)
+    assert bout.claims()
+    monkeypatch.setattr(bout.bench, "_bandwidth", Bandwidth(((1, 1e3), (2 * nbytes, 1e2))))
+    with pytest.raises(CandidateFailure, match="ns or more to write its outputs") as refused:
+        bout.claims()
+    assert refused.value.outcome is Outcome.SANDBOX_VIOLATION
 
 
 @pytest.mark.parametrize("bout", ["kernel"], indirect=True)

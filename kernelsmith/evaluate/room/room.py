@@ -19,8 +19,8 @@ from kernelsmith.devices import cards, marks
 from kernelsmith.devices.cards import Card
 from kernelsmith.devices.health import health_of
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate.clock.bandwidth import MEMORY_BYTES, Bandwidth, copy_bandwidth
 from kernelsmith.evaluate.clock.baseline import ENVIRONMENT
-from kernelsmith.evaluate.clock.bench import copy_bandwidth
 from kernelsmith.evaluate.clock.gate import DeviceGate
 from kernelsmith.evaluate.clock.rivals import Rivals
 from kernelsmith.evaluate.room.admission import Admission
@@ -122,11 +122,11 @@ class Room:
             return self._host
 
     @functools.cached_property
-    def copy_bytes_per_second(self) -> float:
-        """The device's measured peak, once per room."""
+    def bandwidth(self) -> Bandwidth:
+        """What the device is measured to move, once per room."""
         if self.card.node is not None:
             with self.gate.exclusive():
-                return self.probe()
+                return Bandwidth(((MEMORY_BYTES, self.probe()),))
         with self.gate.exclusive(), torch_threads(self.threads):
             return copy_bandwidth()
 
