@@ -72,10 +72,16 @@ class Closeness(Frozen):
         if self.share is None or self.ulp is None or self.where is None:
             return ""
         ulp = f"{self.ulp:.2g}" if self.ulp < 100 else f"{self.ulp:,.0f}" if self.ulp < 1e6 else f"{self.ulp:.1e}"
-        share = f"{100 * self.share:.2g}" if self.share < 0.1 else f"{100 * self.share:,.0f}"
         head = "closest to its limit" if self.share <= 1 else "furthest beyond its limit"
         place = self.where.describe()
-        return f"{head}: {self.output} ({self.dtype}), {ulp} ulp, {share} % of {allowed(self.rule)}, at {place}"
+        return f"{head}: {self.output} ({self.dtype}), {ulp} ulp, {_share(self.share)} {allowed(self.rule)}, at {place}"
+
+
+def _share(share: float) -> str:
+    """`34 % of`, or `1,200 times` where that is easier to read."""
+    if share >= 10:
+        return f"{share:,.0f} times"
+    return f"{100 * share:.2g} % of" if share < 0.1 else f"{100 * share:,.0f} % of"
 
 
 def allowed(rule: str) -> str:

@@ -14,12 +14,12 @@ LEGEND = f"cases per size class (64+ is 64..127), dtype and layout: {NOT_TRIED} 
 
 
 def evidence_lines(evidence: Evidence) -> list[str]:
-    """What was run and what it showed, shortest first; everything but the verdict itself and the map."""
+    """What was run and what it showed, shortest first; the verdict, and where it
+    fails, are said elsewhere."""
     lines = [_run(evidence)]
     lines += [line(one.describe(), 300)] if (one := evidence.closest) else []
     lines += [repeats_line(evidence.repeats)] if evidence.repeats else []
     lines += [swept_line(one) for one in evidence.swept]
-    lines += [f"refuted: {line(evidence.refuted.words, 400)}"] if evidence.refuted and evidence.refuted.words else []
     return lines
 
 
