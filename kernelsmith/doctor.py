@@ -155,7 +155,7 @@ def _cards() -> Iterator[Finding]:
         except KernelsmithError as error:
             yield Finding(name=name, health=Health.FAIL, detail=error.message, fix=error.hint)
             continue
-        absent += [f"{name} ({target.access.cards})"] if target.access.cards and not states else []
+        absent += [target.access.cards] if target.access.cards and not states else []
         for state in states:
             if state.card.name not in told:
                 told.add(state.card.name)
@@ -166,7 +166,7 @@ def _cards() -> Iterator[Finding]:
                 name=f"{name} toolkit", health=Health.WARN, detail=detail, fix="unset it, or name such a folder"
             )
     if absent:
-        yield Finding(name="cards", health=Health.OK, detail=f"none here of {', '.join(absent)}")
+        yield Finding(name="cards", health=Health.OK, detail=f"none here: no {', '.join(dict.fromkeys(absent))}")
 
 
 def _card(target: targets.Target, state: CardState) -> Finding:

@@ -73,7 +73,7 @@ def _rows(data: Mapping[str, Any], above: str, sources: Mapping[str, str], notes
 def _shown(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
-    return f"{value:,}" if isinstance(value, int | float) else str(value)
+    return f"{value:,.12g}" if isinstance(value, int | float) else str(value)
 
 
 def _wrapped(text: str, first: str, later: str) -> Iterator[str]:
