@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from kernelsmith.diagnosis import DrillFault, DrillResult
 from kernelsmith.drill import catalog
 from kernelsmith.drill.deceive import TARGET, Court, deceive
 from kernelsmith.drill.drill import MODES
@@ -30,7 +31,6 @@ from kernelsmith.drill.world import World
 from kernelsmith.errors import KernelsmithError
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.outcome import Outcome
-from kernelsmith.records import DrillFault, DrillResult
 
 ROOT = Path(__file__).parents[1]
 USER = 65533

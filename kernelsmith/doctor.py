@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelsmith import targets
+from kernelsmith.diagnosis import Finding, Health
 from kernelsmith.errors import KernelsmithError, UsageError
-from kernelsmith.records import Finding, Health
 
 if TYPE_CHECKING:
     from kernelsmith.devices.state import CardState

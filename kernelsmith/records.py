@@ -10,7 +10,9 @@ import json
 from enum import StrEnum
 from typing import Any, Literal
 
+from kernelsmith import diagnosis
 from kernelsmith.base import Frozen
+from kernelsmith.compiled import Fit
 from kernelsmith.evidence import Evidence, Mismatch
 from kernelsmith.faults import Fault
 from kernelsmith.model import Confinement, DeviceMark, Evaluation, Timing, Verdict
@@ -187,10 +189,12 @@ class KernelReport(Frozen):
     """What was run, how often, and what was not."""
     seed: int | None = None
     """Of inputs and repeats; `--seed` takes it."""
+    also: tuple[Fit, ...] = ()
+    """Its kernels on the other targets that were asked for."""
 
     @classmethod
     def of(cls, kernel: str, evaluation: Evaluation, seed: int) -> KernelReport:
-        shared = {name: getattr(evaluation, name) for name in cls.model_fields if name not in ("kernel", "seed")}
+        shared = {n: getattr(evaluation, n) for n in cls.model_fields if n not in ("kernel", "seed", "also")}
         return cls(kernel=kernel, seed=seed, **shared)
 
 
@@ -345,78 +349,13 @@ class TargetChecks(Frozen):
     targets: tuple[TargetCheck, ...]
 
 
-# ---------------------------------------------------------------- doctor
-
-
-class Health(StrEnum):
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-class Finding(Frozen):
-    """One line of the doctor's report."""
-
-    name: str
-    health: Health
-    detail: str
-    fix: str = ""
-
-
-class Diagnosis(Frozen):
-    findings: tuple[Finding, ...]
-
-
-class DrillFault(StrEnum):
-    """What a hostile program must not bring about."""
-
-    ESCAPE = "escape"
-    SURVIVOR = "survivor"
-    FALSE_PASS = "false_pass"
-    HONEST_REFUSED = "honest_refused"
-    CRASH = "crash"
-    """The runner broke, took too long, or the program came to an end that it should not have come to."""
-
-
-class DrillBreach(Frozen):
-    fault: DrillFault
-    what: str
-
-
-class DrillResult(Frozen):
-    """One hostile program and its honest twin, in one mode."""
-
-    record: Literal["drill"] = "drill"
-    mode: str
-    """`full`, or which layer was left out."""
-    kind: Literal["act", "cheat"]
-    name: str
-    about: str
-    """What it tries, and what must hold."""
-    ended: str
-    breaches: tuple[DrillBreach, ...] = ()
-    """None: it held."""
-    seconds: float
-
-
-class DrillReport(Frozen):
-    """`kernelsmith doctor --sandbox`: what held here."""
-
-    results: tuple[DrillResult, ...]
-    not_run: dict[str, str] = {}
-    """Modes that cannot be had here, and why."""
-
-    @property
-    def held(self) -> bool:
-        return not any(result.breaches for result in self.results)
-
-
 def all_records() -> tuple[type[Frozen], ...]:
-    """Every record, in the order of this file."""
+    """Every record, in the order of this file and `diagnosis`."""
     return tuple(
         value
-        for value in globals().values()
-        if isinstance(value, type) and issubclass(value, Frozen) and value.__module__ == __name__
+        for module in (globals(), vars(diagnosis))
+        for value in module.values()
+        if isinstance(value, type) and issubclass(value, Frozen) and value.__module__ == module["__name__"]
     )
 
 

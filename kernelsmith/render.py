@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from kernelsmith.compiled import Fit
+from kernelsmith.diagnosis import DrillReport, DrillResult
 from kernelsmith.model import Confinement, Timing
 from kernelsmith.proposal import Budget, Spent
 from kernelsmith.records import (
@@ -17,8 +19,6 @@ from kernelsmith.records import (
     CallEnded,
     CallStarted,
     DeviceGivenUp,
-    DrillReport,
-    DrillResult,
     JudgingStarted,
     JudgingWaits,
     KernelReport,
@@ -171,6 +171,54 @@ def kernel_lines(report: KernelReport) -> list[str]:
     lines += [f"  note: {line(note, 300)}" for note in report.notes]
     lines += confinement_lines(report.confinement, "  ")
     return lines + ([f"  reproduce: {clean(report.reproduce)}"] if report.reproduce else [])
+
+
+_FIT_COLUMNS = (
+    "target",
+    "kernel",
+    "given",
+    "runs",
+    "registers",
+    "spills",
+    "shared",
+    "occupancy",
+    "matrix",
+    "compiled in",
+)
+
+
+def fit_lines(fits: Sequence[Fit]) -> list[str]:
+    """One table, kernel by target, and below it what is wrong and what to look at."""
+    if not fits:
+        return []
+    lines = ["", *table([_FIT_COLUMNS, *map(_fit_row, fits)])]
+    for fit in fits:
+        who = f"{fit.target}: {line(fit.kernel, 60)}".removesuffix(": ")
+        told = [*([f"{who}: {line(fit.message, 600)}"] if fit.message else []), *(f"{who}: {w}" for w in fit.warnings)]
+        lines += [one for one in told if one not in lines]  # the same kernel for other workloads says the same
+    return [*lines, "computed from what the compilers made, not measured on these devices"]
+
+
+def _fit_row(fit: Fit) -> tuple[str, ...]:
+    runs = "?" if fit.outcome is None else "yes" if not fit.wrong else f"NO: {fit.outcome.value}"
+    head = fit.target, line(fit.kernel, 40) or "-", line(" ".join(fit.dtypes), 60) or "-", runs
+    taken, residents = fit.resources, fit.occupancy
+    if taken is None:
+        return *head, *("-" for _ in _FIT_COLUMNS[len(head) :])
+    limit = f"/{fit.shared_limit_bytes:,}" if fit.shared_limit_bytes is not None else ""
+    return (
+        *head,
+        _count(taken.registers),
+        f"{taken.spill_bytes:,} B" if taken.spill_bytes else "-",
+        "-" if taken.shared_bytes is None else f"{taken.shared_bytes:,}{limit} B",
+        f"{residents.share:.0%} ({residents.limiter.value})" if residents else "-",
+        " ".join(f"{line(name, 40)} x{count}" for name, count in taken.matrix_instructions.items()) or "-",
+        f"{fit.seconds:.1f}s",
+    )
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
 
 
 def batch_lines(items: Sequence[BatchItem], result: BatchResult) -> list[str]:

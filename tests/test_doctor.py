@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernelsmith import doctor, resources, targets
-from kernelsmith.records import Finding, Health
+from kernelsmith.diagnosis import Finding, Health
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Layer
 from tests.sandbox.zygotes import everyones_python

@@ -18,7 +18,7 @@ ORDER = (
     *("evidence", "compiled", "model", "proposal"),
     *("dialects", "plan"),
     *("resources", "config", "targets", "library", "prompts", "operators"),
-    *("records", "runs", "seals", "budget", "migrations", "rows", "store"),
+    *("diagnosis", "records", "runs", "seals", "budget", "migrations", "rows", "store"),
     *("propose", "triton_cpu", "devices", "sandbox", "offline", "execute", "evaluate", "drill"),
     *("flights", "rotation", "briefing", "ledger", "summary", "tune", "session"),
     *("render", "live", "batch", "report", "export", "doctor", "commands", "cli", "__main__"),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kernelsmith.outcome import Level
     from kernelsmith.records import KernelReport
     from kernelsmith.space import Sweep
+    from kernelsmith.targets import Target
 
 CANDIDATE_SECONDS = 600.0
 """Beyond the time of a full or longer check, how long a candidate may take: its part in work that is begun is ended."""
@@ -43,21 +44,9 @@ def check(
             help="Run a few cases, and one that fails, with builds that find stray accesses, races and the like.",
         ),
     ] = True,
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            "--repeats",
-            metavar="N",
-            min=0,
-            help="Repeat small cases N times, and make calls at once; by default 3,000 times in a full check.",
-        ),
-    ] = None,
-    at_once: Annotated[
-        int | None,
-        typer.Option(
-            "--at-once", metavar="N", min=1, max=64, help="Most calls at once that a full check makes; by default 32."
-        ),
-    ] = None,
+    repeats: options.Repeats = None,
+    at_once: options.AtOnce = None,
+    also: options.Also = None,
     max_time: options.CheckTime = None,
     sweep: options.Sweep = None,
     device: options.Device = None,
@@ -72,21 +61,33 @@ def check(
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> None:
-    """Is this kernel right? Exit code 0: it passed; 1: it did not, and why; 2: could not answer."""
+    """Is this kernel right? Exit code 0: it passed; 1: it did not, and why; 2: could not answer.
+
+    A kernel that passed and does not fit one of the targets of --also is a 1 too; a target that nothing here compiles
+    for is only said.
+    """
     from kernelsmith import config
     from kernelsmith.outcome import Level
 
     flags = {"device": device, "tolerance": tolerance, "targets": targets}
     settings = config.load(flags | {"unsafe_no_sandbox": unsafe_no_sandbox or None})
     ref = operator_ref(operator, overrides, max_bytes, settings, foreign=foreign)
+    others = _others(also, settings.targets)
     sweeps = tuple(map(sweep_of, sweep or ()))
-    seconds = duration(max_time, "--max-time")
     asked = _Asked(
-        Level(level), seed=seed, checked=checked, sweeps=sweeps, repeats=repeats, at_once=at_once, seconds=seconds
+        Level(level),
+        seed=seed,
+        checked=checked,
+        sweeps=sweeps,
+        repeats=repeats,
+        at_once=at_once,
+        seconds=duration(max_time, "--max-time"),
+        others=others,
     )
     (report,) = _judge((kernel,), ref, settings, asked, quiet=quiet)
     _show((report,), json=json, quiet=quiet)
-    raise typer.Exit(0 if report.outcome == "passed" else EXIT_NO)
+    fine = report.outcome == "passed" and not any(row.wrong for row in report.also)
+    raise typer.Exit(0 if fine else EXIT_NO)
 
 
 def bench(
@@ -138,6 +139,8 @@ class _Asked:
     sweeps: tuple[Sweep, ...] = ()
     seconds: float | None = None
     """For the check; None: what the level allows."""
+    others: tuple[Target, ...] = ()
+    """Targets that the kernels are compiled for beside."""
 
     @property
     def options(self) -> str:
@@ -147,11 +150,22 @@ class _Asked:
         return numbers + "".join(f" --sweep {sweep}" for sweep in self.sweeps)
 
 
+def _others(names: str | None, folder: Path | None) -> tuple[Target, ...]:
+    """Raises UsageError for a name that no target has."""
+    from kernelsmith.targets import load
+
+    distinct = dict.fromkeys(name.strip() for name in (names or "").split(",") if name.strip())
+    if names is not None and not distinct:
+        raise UsageError(f"--also {names!r} names no target", "`kernelsmith targets list` shows them")
+    return tuple(load(name, folder) for name in distinct)
+
+
 def _judge(
     kernels: tuple[Path, ...], ref: OperatorRef, settings: Settings, asked: _Asked, *, quiet: bool
 ) -> tuple[KernelReport, ...]:
     from kernelsmith.live import telling
     from kernelsmith.model import CHECK_SECONDS, Job
+    from kernelsmith.offline.fit import chip_of, rows
     from kernelsmith.records import KernelReport
     from kernelsmith.session import executor_for, read_text
     from kernelsmith.summary import check_command
@@ -159,6 +173,7 @@ def _judge(
 
     sources = {str(path): read_text(path, "kernel") for path in kernels}
     seed = secrets.randbits(31) if asked.seed is None else asked.seed
+    chips = dict.fromkeys(chip for target in asked.others if (chip := chip_of(target)) is not None)
     reports = []
     with executor_for(settings.device, settings, ref) as (target, executor), telling(quiet=quiet) as tell:
         for path, source in sources.items():
@@ -173,13 +188,16 @@ def _judge(
                 repeats=asked.repeats,
                 sweeps=asked.sweeps,
                 check_seconds=asked.seconds,
+                also=tuple(chips),
             )
             if asked.at_once is not None:
                 job = job.model_copy(update={"at_once": asked.at_once})
             if asked.level != "quick":
                 longest = max(CHECK_SECONDS[asked.level], asked.seconds or 0.0)
                 job = job.model_copy(update={"seconds": CANDIDATE_SECONDS + longest})
-            report = KernelReport.of(clean(path), executor.evaluate(job, tell), seed)
+            evaluation = executor.evaluate(job, tell)
+            fits = rows(asked.others, evaluation.builds, passed=evaluation.outcome == "passed")
+            report = KernelReport.of(clean(path), evaluation, seed).model_copy(update={"also": fits})
             if report.outcome != "passed":
                 again = check_command(path, ref, target.name, settings.targets)
                 report = report.model_copy(
@@ -202,14 +220,14 @@ def _fast_enough(report: KernelReport, least: float | None) -> bool:
 
 def _show(reports: tuple[KernelReport, ...], *, json: bool, quiet: bool) -> None:
     from kernelsmith.records import KernelReports
-    from kernelsmith.render import kernel_lines
+    from kernelsmith.render import fit_lines, kernel_lines
 
     if json:
         print_record(reports[0] if len(reports) == 1 else KernelReports(kernels=reports))
     elif not quiet:
         for report in reports:
             print_lines(kernel_lines(report))
-            print_lines(f"  {text}".rstrip() for text in _rests_on(report))
+            print_lines(f"  {text}".rstrip() for text in (*_rests_on(report), *fit_lines(report.also)))
 
 
 def _rests_on(report: KernelReport) -> list[str]:

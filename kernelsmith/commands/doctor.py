@@ -20,8 +20,8 @@ def doctor(
 ) -> None:
     """Check this machine; each line is ok, warn or fail, with the fix. Exit code 1 if anything fails."""
     from kernelsmith import config
+    from kernelsmith.diagnosis import Diagnosis, Health
     from kernelsmith.doctor import examine
-    from kernelsmith.records import Diagnosis, Health
     from kernelsmith.text import line
 
     if sandbox:
@@ -42,8 +42,8 @@ def _drill(*, json: bool) -> int:
     from rich.console import Console
 
     from kernelsmith import doctor
+    from kernelsmith.diagnosis import DrillResult
     from kernelsmith.drill.drill import everywhere
-    from kernelsmith.records import DrillResult
     from kernelsmith.render import drill_lines, drill_summary
 
     if json:

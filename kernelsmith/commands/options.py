@@ -60,6 +60,27 @@ CheckTime = Annotated[
     str | None,
     typer.Option("--max-time", metavar="TIME", help="Begin no more cases after 90s, 5m, 1h30m; says what is left out."),
 ]
+Repeats = Annotated[
+    int | None,
+    typer.Option(
+        "--repeats",
+        metavar="N",
+        min=0,
+        help="Repeat small cases N times, and make calls at once; by default 3,000 times in a full check.",
+    ),
+]
+AtOnce = Annotated[
+    int | None,
+    typer.Option(
+        "--at-once", metavar="N", min=1, max=64, help="Most calls at once that a full check makes; by default 32."
+    ),
+]
+Also = Annotated[
+    str | None,
+    typer.Option(
+        "--also", metavar="T1,T2,...", help="Compile its kernels for these targets too, and say how they fit."
+    ),
+]
 Goal = Annotated[float | None, typer.Option("--goal", help="Stop once a kernel is proven this many times faster.")]
 Runs = Annotated[Path | None, typer.Option("--runs", metavar="DIR", help="Folder of the store.")]
 Prompts = Annotated[Path | None, typer.Option("--prompts", metavar="DIR", help="Prompt files to use first.")]

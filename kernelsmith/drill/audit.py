@@ -12,8 +12,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from kernelsmith.diagnosis import DrillBreach, DrillFault
 from kernelsmith.drill.world import World
-from kernelsmith.records import DrillBreach, DrillFault
 from kernelsmith.sandbox.children.zygote import Zygote
 
 _PLACES = (

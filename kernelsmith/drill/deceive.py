@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kernelsmith.base import digest
+from kernelsmith.diagnosis import DrillBreach, DrillFault, DrillResult
 from kernelsmith.drill import catalog
 from kernelsmith.drill.audit import Watch
 from kernelsmith.drill.catalog import Cheat
@@ -22,7 +23,6 @@ from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.model import Evaluation, Job, OperatorRef, Timing
 from kernelsmith.outcome import Outcome
-from kernelsmith.records import DrillBreach, DrillFault, DrillResult
 
 TARGET = "cpu"
 BASELINE = "eager"

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
+from kernelsmith.diagnosis import DrillReport, DrillResult
 from kernelsmith.drill import catalog
 from kernelsmith.drill.perform import perform
 from kernelsmith.drill.role import ROLE
 from kernelsmith.drill.world import World
 from kernelsmith.errors import SandboxError
-from kernelsmith.records import DrillReport, DrillResult
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Layer
 

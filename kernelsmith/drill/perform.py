@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelsmith.diagnosis import DrillBreach, DrillFault, DrillResult
 from kernelsmith.drill.audit import Watch, powers
 from kernelsmith.drill.catalog import Act, Ended
 from kernelsmith.drill.role import ROLE
 from kernelsmith.drill.world import World
-from kernelsmith.records import DrillBreach, DrillFault, DrillResult
 from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Limits

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from kernelsmith.diagnosis import DrillBreach, DrillFault
 from kernelsmith.drill.role import ROLE
-from kernelsmith.records import DrillBreach, DrillFault
 from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.children.zygote import Child, ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Limits

@@ -14,8 +14,8 @@ from kernelsmith import doctor, resources, targets
 from kernelsmith.devices import health as asking
 from kernelsmith.devices import marks
 from kernelsmith.devices.state import word_of
+from kernelsmith.diagnosis import Finding, Health
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.records import Finding, Health
 
 NODES = 'nodes = ["/dev/null"]'
 

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from kernelsmith.diagnosis import DrillFault
 from kernelsmith.drill import audit, catalog
 from kernelsmith.drill.catalog import Act
 from kernelsmith.drill.drill import FULL, MODES
 from kernelsmith.drill.perform import perform
 from kernelsmith.drill.role import ROLE
 from kernelsmith.drill.world import World
-from kernelsmith.records import DrillFault
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.limits import Ending, Layer
 from tests.sandbox.zygotes import alone_of_its_user, everyones_python, light_zygote

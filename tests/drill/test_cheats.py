@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from kernelsmith.diagnosis import DrillFault
 from kernelsmith.drill import catalog, deceive
 from kernelsmith.drill.deceive import TARGET, Court
 from kernelsmith.drill.world import World
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.model import Evaluation, Timing
 from kernelsmith.outcome import Outcome
-from kernelsmith.records import DrillFault
 
 CHOSEN = (
     *("forged_answers", "early_answers", "end_well", "patched_recorder", "patched_triton", "search_for_the_answer"),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kernelsmith.diagnosis import DrillReport
 from kernelsmith.drill import catalog
 from kernelsmith.drill.catalog import Act, Ended
-from kernelsmith.records import DrillReport
 from tests.test_cli import Cli
 
 ACTS = [act for act in catalog.acts() if act.name in ("exit_in_many_ways", "read_secrets")]

@@ -15,8 +15,8 @@ from pathlib import Path
 import pydantic
 import pytest
 
+from kernelsmith.diagnosis import DrillFault
 from kernelsmith.errors import InfrastructureError, SandboxError
-from kernelsmith.records import DrillFault
 from kernelsmith.sandbox.children.zygote import Zygote
 from kernelsmith.sandbox.confine import landlock, view
 from kernelsmith.sandbox.limits import Layer, Layers, Limits

@@ -17,8 +17,8 @@ import triton
 import triton.language as tl
 
 from kernelsmith import doctor
+from kernelsmith.diagnosis import Health
 from kernelsmith.errors import InfrastructureError, KernelsmithError, UsageError
-from kernelsmith.records import Health
 from kernelsmith.triton_cpu import compiler, isa
 from kernelsmith.triton_cpu.run import build, launch, pool
 from tests.triton_cpu.test_build import KERNEL

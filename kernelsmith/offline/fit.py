@@ -1,0 +1,156 @@
+"""Whether what a compiler made fits the device: its numbers against the limits of the target's file, in words that a
+model can act on.
+
+The compilers do not check this: twice the shared memory of a device compiles without a word, and the launch fails.
+Pure, so that a controller without torch or Triton judges the builds of any judge. Invariant: a limit that the target's
+file does not give is not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelsmith.compiled import Build, Chip, Fit, Occupancy, Resources
+from kernelsmith.offline.occupancy import occupancy
+from kernelsmith.outcome import Outcome
+from kernelsmith.targets import Offline, Target
+
+COMPILED_HERE = frozenset({Offline.CUDA, Offline.HIP})
+"""What Triton's own wheel compiles for."""
+TENSOR_MEMORY_COLUMNS = 512
+"""Of Blackwell's tensor memory, per multiprocessor: PTX ISA, tcgen05.alloc."""
+LOW_OCCUPANCY = 0.25
+NARROW_BYTES = 4
+"""Loads of at most so many bytes per thread leave most of a memory transaction to other instructions."""
+
+
+def chip_of(target: Target) -> Chip | None:
+    """What to compile for; None where nothing here does, as `unavailable` says."""
+    info = target.triton
+    if target.offline not in COMPILED_HERE or info.arch is None:
+        return None
+    return Chip(backend=info.backend, arch=info.arch, warp_size=info.warp_size)
+
+
+def unavailable(target: Target) -> Fit:
+    """The row of a target for which nothing here compiles."""
+    if target.offline is None or target.toolchain is None:
+        why = f"description only: no compiler for {target.name} is known that works without the device"
+    else:
+        why = f"not compiled: nothing here drives the compiler of {target.toolchain.distribution} yet"
+    return Fit(target=target.name, outcome=None, message=why)
+
+
+def rows(targets: Sequence[Target], builds: Sequence[Build], *, passed: bool) -> tuple[Fit, ...]:
+    """A row per kernel and target; one that says why where there is none."""
+    found: list[Fit] = []
+    for target in targets:
+        if (chip := chip_of(target)) is None:
+            found.append(unavailable(target))
+        elif not passed:
+            found.append(
+                Fit(target=target.name, outcome=None, message="not compiled: the kernel did not pass its check")
+            )
+        else:
+            found += [fit(build, target) for build in builds if build.chip == chip]
+    return tuple(found)
+
+
+def fit(build: Build, target: Target) -> Fit:
+    """The row of one kernel on a target for whose chip it was compiled."""
+    taken = build.resources
+    residents = _occupancy(taken, target)
+    outcome, message = (build.outcome, build.message) if taken is None else _verdict(build, taken, target, residents)
+    return Fit(
+        target=target.name,
+        kernel=build.kernel,
+        dtypes=build.dtypes,
+        workloads=build.workloads,
+        outcome=outcome,
+        message=message,
+        line=build.line,
+        resources=taken,
+        shared_limit_bytes=target.limits.shared_memory_bytes,
+        occupancy=residents,
+        warnings=tuple(_warnings(taken, residents)) if taken is not None and outcome is Outcome.PASSED else (),
+        seconds=build.seconds,
+    )
+
+
+def _occupancy(taken: Resources | None, target: Target) -> Occupancy | None:
+    if taken is None or target.multiprocessor is None:
+        return None
+    return occupancy(taken, target.multiprocessor, target.triton.warp_size)
+
+
+def _verdict(build: Build, taken: Resources, target: Target, residents: Occupancy | None) -> tuple[Outcome, str]:
+    faults = [*_excess(taken, target), *_grid(build, target), *_dtypes(build, target)]
+    if not faults and residents is not None and residents.programs == 0:
+        faults.append(f"not one program fits on a multiprocessor of {_a(target)}: its {residents.limiter} are too few")
+    return (Outcome.RESOURCE_LIMIT, "; ".join(faults)) if faults else (Outcome.PASSED, "")
+
+
+def _excess(taken: Resources, target: Target) -> list[str]:
+    limits, faults = target.limits, []
+    if _over(taken.shared_bytes, limits.shared_memory_bytes):
+        faults.append(
+            f"needs {taken.shared_bytes:,} bytes of shared memory in a program, {_a(target)} has "
+            f"{limits.shared_memory_bytes:,}: smaller tiles or fewer num_stages"
+        )
+    if _over(taken.threads, limits.threads_per_program):
+        faults.append(
+            f"runs {taken.threads:,} threads in a program, {_a(target)} allows {limits.threads_per_program:,}: "
+            "fewer num_warps"
+        )
+    if _over(taken.tensor_memory_columns, TENSOR_MEMORY_COLUMNS):
+        faults.append(
+            f"needs {taken.tensor_memory_columns} columns of tensor memory, there are {TENSOR_MEMORY_COLUMNS}: "
+            "smaller accumulators"
+        )
+    return faults
+
+
+def _grid(build: Build, target: Target) -> list[str]:
+    limits = target.limits
+    most = (limits.grid_programs, limits.grid_other_axes_programs, limits.grid_other_axes_programs)
+    faults = [
+        f"its grid has {size:,} programs along axis {axis}, {_a(target)} allows {limit:,}: "
+        + ("put the long axis first, or " if axis else "")
+        + "let a program do more"
+        for axis, (size, limit) in enumerate(zip(build.grid, most, strict=True))
+        if limit is not None and size > limit
+    ]
+    if _over(build.programs, limits.grid_total_programs):
+        faults.append(
+            f"launches {build.programs:,} programs, {_a(target)} allows {limits.grid_total_programs:,}: "
+            "loop over blocks in a program"
+        )
+    return faults
+
+
+def _dtypes(build: Build, target: Target) -> list[str]:
+    missing = sorted(set(build.dtypes) & set(target.limits.missing_dtypes))
+    return [f"is given {', '.join(missing)}, which {_a(target)} does not have"] if missing else []
+
+
+def _warnings(taken: Resources, residents: Occupancy | None) -> list[str]:
+    found = []
+    if taken.spill_bytes:
+        found.append(
+            f"spills {taken.spill_bytes:,} bytes per thread: smaller tiles, more num_warps or fewer num_stages"
+        )
+    if residents is not None and residents.share < LOW_OCCUPANCY:
+        found.append(f"only {residents.warps} warps are resident on a multiprocessor ({residents.limiter} limit them)")
+    if taken.loads and max(taken.loads) <= NARROW_BYTES:
+        found.append(
+            f"no load is wider than {max(taken.loads)} bytes per thread: contiguous, aligned blocks load 16 at once"
+        )
+    return found
+
+
+def _over(taken: int | None, limit: int | None) -> bool:
+    return taken is not None and limit is not None and taken > limit
+
+
+def _a(target: Target) -> str:
+    return f"{'an' if target.name.startswith(('a', 'e', 'i', 'nvidia')) else 'a'} {target.name}"
