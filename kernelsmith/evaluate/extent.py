@@ -28,15 +28,18 @@ from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSess
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.evidence import Refuted
 from kernelsmith.execute import Tell
-from kernelsmith.model import Evaluation, Job
+from kernelsmith.model import CHECK_SECONDS, Evaluation, Job
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Level, Outcome
 from kernelsmith.sandbox.wire.arguments import Arguments
 from kernelsmith.sandbox.wire.messages import Load
 from kernelsmith.space import Where
+from kernelsmith.triton_cpu.run.cores import crowding
 
 SEARCH_SECONDS = {Level.QUICK: 2.0, Level.FULL: 20.0, Level.EXHAUSTIVE: 20.0}
-"""For the search of the failing region, by level."""
+"""For the search of the failing region, by level, where a core is free for it; longer where several processes want each
+core, but not without end."""
+MOST_CROWDED = 8.0
 FIRST_SECONDS = {Level.QUICK: 3.0, Level.FULL: 10.0, Level.EXHAUSTIVE: 10.0}
 """For its first run, which shows what is usual."""
 CERTAIN = 2
@@ -172,10 +175,12 @@ def _swept(
 ) -> tuple[Evaluation, Case | None]:
     """The verdict after the sweeps, which are added to `walks`, and the first case at which one of them failed."""
     job, operator, collector = checked.job, checked.operator, checked.collector
-    verified, failing = list(evaluation.verified), None
+    verified, failing, seconds = list(evaluation.verified), None, job.check_seconds
+    if job.level is Level.EXHAUSTIVE:  # which walks all dims in the time of one check
+        seconds = (seconds or CHECK_SECONDS[job.level]) / len(job.sweeps)
     try:
         for sweep in job.sweeps:
-            done = walk(operator, sweep, prober.run, seed=job.seed, turn=turn, tell=tell, seconds=job.check_seconds)
+            done = walk(operator, sweep, prober.run, seed=job.seed, turn=turn, tell=tell, seconds=seconds)
             walks.append(done)
             collector.swept(done.swept)
             for sentence in done.left_out:
@@ -203,7 +208,8 @@ def _located(checked: Checked, case: Case, outcome: Outcome, prober: Prober, wal
 
     if not certain(case):
         return None
-    runs = Runs(alike, seconds=SEARCH_SECONDS[checked.job.level])
+    seconds = SEARCH_SECONDS[checked.job.level] * min(crowding(), MOST_CROWDED)
+    runs = Runs(alike, seconds=seconds)
     operator = checked.operator
     known = {done.sweep.name: done.along(Line(operator, done.base, done.sweep.name)) for done in walks if done.worst}
     refuted = locate(operator, case, runs, known)

@@ -23,7 +23,8 @@ def evaluate(job: Job, room: Room, tell: Tell) -> Evaluation:
     if room.card.node is None or not job.checked or job.level is Level.QUICK:
         return judging.evaluate(job, room, tell)
     seconds = min(job.check_seconds or SECONDS, SECONDS)
-    update = {"target": room.host.target.name, "bench": False, "sweeps": (), "repeats": 0, "check_seconds": seconds}
+    update = {"target": room.host.target.name, "level": Level.FULL, "check_seconds": seconds}
+    update |= {"bench": False, "sweeps": (), "repeats": 0}
     found = judging.evaluate(job.model_copy(update=update), room.host, tell)
     if found.faults:
         message = f"on the processor, before it met {room.card.name}: {found.message}"

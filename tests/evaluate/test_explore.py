@@ -14,7 +14,6 @@ from kernelsmith.evaluate.truth.explore import (
     cases,
     revisited,
     sequence,
-    walks,
     workload_cases,
 )
 from kernelsmith.evaluate.truth.inputs import materialise
@@ -154,23 +153,6 @@ def test_sizes_around_a_block_seen_in_a_plan(tmp_path: Path) -> None:
     found = around(made(tmp_path, ROWS), level=Level.QUICK, seed=0, blocks=(48,))
     assert {47, 48, 49, 96, 97} <= {c.dims["N"] for c in found}
     assert {47, 48, 49, 96, 97} <= {c.dims["M"] for c in found}
-
-
-def test_a_walk_takes_every_size(tmp_path: Path) -> None:
-    op = made(
-        tmp_path,
-        """
-        K = Dim("K", 8, 64)
-
-        @operator(x=tensor(M, K), where=[K % 8 == 0], workloads=[workload(M=4, K=8)])
-        def f(x):
-            return x + 1
-        """,
-    )
-    walked = walks(op)
-    assert [c.dims["M"] for c in walked["M"]] == list(range(1, 4097))
-    assert [c.dims["K"] for c in walked["K"]] == list(range(8, 65, 8))
-    assert {c.dims["K"] for c in walked["M"]} == {8}
 
 
 def test_a_place_where_another_candidate_failed_is_a_case_again(tmp_path: Path) -> None:

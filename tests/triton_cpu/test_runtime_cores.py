@@ -79,3 +79,12 @@ def test_threads_by_default_fit_into_the_quota_and_the_mask(
         assert cpu.get_num_threads() == threads
     finally:
         cpu.set_num_threads(None)
+
+
+@pytest.mark.parametrize(("load", "crowding"), [(0.0, 1.0), (4.0, 1.0), (12.0, 3.0)])
+def test_a_machine_is_crowded_where_more_want_to_run_than_can(
+    monkeypatch: pytest.MonkeyPatch, load: float, crowding: float
+) -> None:
+    monkeypatch.setattr(cores, "usable_cores", lambda: 4)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    assert cores.crowding() == crowding

@@ -9,22 +9,19 @@ what was cut is said. `evaluate` drives a Checker with it.
 from __future__ import annotations
 
 import ast
-import itertools
 import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernelsmith.evaluate.check.collector import Collector
-from kernelsmith.evaluate.truth.explore import FIRST, WALKED, around, cases, revisited, walks
+from kernelsmith.evaluate.truth.explore import FIRST, WALKED, around, cases, revisited
 from kernelsmith.evaluate.truth.inputs import Case
-from kernelsmith.evidence import Swept
 from kernelsmith.model import CHECK_SECONDS, Job
 from kernelsmith.operators.declare import Layout, TensorSpec, Word
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Level
 from kernelsmith.sandbox.wire.messages import Tunable
-from kernelsmith.space import Sweep
 
 CASES_SHARE = 0.75
 """Of the time of a check, what its cases may take."""
@@ -80,12 +77,11 @@ class Agenda:
         again = revisited(operator, job.revealing)
         self._first = [*again, *(case for case in small[:first] if case not in again)]
         self._rest = [case for case in small[first:] if case not in again]
-        self._walks = walks(operator) if job.level is Level.EXHAUSTIVE else {}
         self.tried: list[Case] = []
 
     @property
     def planned(self) -> list[Case]:
-        """All of it but for the sizes that are walked or follow from plans."""
+        """All of it but for the sizes that follow from plans."""
         return [*self._first, *self._rest, *self.workloads]
 
     def first(self) -> Iterator[Case]:
@@ -97,28 +93,18 @@ class Agenda:
     def more(self) -> Iterator[Case]:
         """What the level has beyond, as far as the time goes."""
         yield from self._handed(self._rest, cut=True)
-        walked = itertools.chain.from_iterable(itertools.zip_longest(*self._walks.values()))
-        yield from self._handed([case for case in walked if case is not None], cut=True)
 
     def tell(self, collector: Collector) -> None:
-        """Say what was walked, and what was left out."""
+        """Say what was left out."""
         done = {case.model_dump_json() for case in self.tried}
         why = f"the time for cases ({CASES_SHARE * self._budget.seconds:g} of {self._budget.seconds:g} s) was up"
         planned = self.planned
         if left := sum(case.model_dump_json() not in done for case in planned):
             level = self._job.level.value
             collector.leave_out(f"{left} of {len(planned)} cases of level {level} were not run: {why}")
-        for dim, walk in self._walks.items():
-            sizes = [case.dims[dim] for case in walk if case.model_dump_json() in done]
-            if walk:
-                sweep = Sweep(name=dim, low=walk[0].dims[dim], high=walk[-1].dims[dim])
-                collector.swept(Swept(sweep=sweep, base=walk[0].where(), tried=len(sizes)))
-            if len(sizes) < len(walk):
-                reached = f"beyond {sizes[-1]} " if sizes else ""
-                collector.leave_out(f"sizes of {dim} {reached}were not walked: {why}")
-            high = next(d.high for d in self._operator.dims if d.name == dim)
-            if high > WALKED:
-                collector.leave_out(f"sizes of {dim} above {WALKED} were sampled, not walked")
+        for dim in self._operator.dims if self._job.level is Level.EXHAUSTIVE else ():
+            if dim.high > WALKED:
+                collector.leave_out(f"sizes of {dim.name} above {WALKED} were sampled, not walked")
         for sentence in unasked(self._operator):
             collector.leave_out(sentence)
 

@@ -17,8 +17,6 @@ Probe = Callable[[Case], Outcome | None]
 
 MOST_RUNS = 600
 """Of one search: ten times what one dim takes."""
-LEAST_RUNS, PATIENCE = 60, 3.0
-"""What a search takes on an idle machine in two seconds, and how much longer it may take elsewhere."""
 
 
 class SpentError(Exception):
@@ -29,30 +27,20 @@ class Runs:
     """A probe with a memory and a limit."""
 
     def __init__(
-        self,
-        probe: Probe,
-        *,
-        seconds: float,
-        most: int = MOST_RUNS,
-        least: int = LEAST_RUNS,
-        clock: Callable[[], float] = time.monotonic,
+        self, probe: Probe, *, seconds: float, most: int = MOST_RUNS, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """No run is begun after `most` of them, or `seconds` from now; on a machine that is so busy that they were
-        fewer than `least` by then, after PATIENCE times that."""
+        """No run is begun after `most` of them, or `seconds` from now."""
         self._probe = probe
         self._most = most
-        self._least = least
         self._clock = clock
-        self._begin = clock()
-        self._seconds = seconds
+        self._end = clock() + seconds
         self._known: dict[str, tuple[Case, Outcome | None]] = {}
         self.count = 0
 
     @property
     def spent(self) -> bool:
         """No further run is allowed."""
-        seconds = self._seconds * (PATIENCE if self.count < self._least else 1)
-        return self.count >= self._most or self._clock() - self._begin >= seconds
+        return self.count >= self._most or self._clock() >= self._end
 
     def known(self) -> Iterator[tuple[Case, bool]]:
         """Every case that was run, and whether it was wrong."""

@@ -6,7 +6,7 @@ was not run is said behind it. Pure functions, called by `locate`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kernelsmith.evaluate.region.edges import Along
 from kernelsmith.evaluate.region.pattern import Kind, ranges
@@ -101,9 +101,22 @@ def _tried(dims: Sequence[Along], *, ended: bool) -> str:
         elif one.rule is not None:
             reach = f" up to {max(one.seen)}" if one.rule.high is None and max(one.seen) < one.declared_high else ""
             parts.append(f"{len(one.seen):,} sizes of {one.name} tried{reach}")
+            parts += _open_edges(one)
     if not ended:
         parts.append("the time for more was up")
     return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _open_edges(one: Along) -> Iterator[str]:
+    """Edges that the search had no time to find exactly: between which sizes they lie."""
+    if one.ended or one.rule is None:
+        return
+    right = sorted(size for size, failed in one.seen.items() if not failed)
+    low, high = one.rule.low, one.rule.high
+    if low is not None and (below := [size for size in right if size < low]) and low - below[-1] > 1:
+        yield f"it begins between {one.name}={below[-1]} and {low}"
+    if high is not None and (above := [size for size in right if size > high]) and above[0] - high > 1:
+        yield f"it ends between {one.name}={high} and {above[0]}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ from kernelsmith.operators.declare import Layout
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Level
 from kernelsmith.plan import ITEM_SIZES
-from kernelsmith.space import Where
+from kernelsmith.space import Sweep, Where
 
 FIRST = 40
 """Cases of the quick level, workloads included; those of every other level begin with them."""
@@ -90,17 +90,10 @@ def around(op: LoadedOperator, *, level: Level, seed: int, blocks: Sequence[int]
     return list(_Search(Alternatives(op), level, seed, ()).edges(edges_of(_sizes(blocks))))
 
 
-def walks(op: LoadedOperator) -> dict[str, list[Case]]:
-    """By dim, a case for every size it may have up to WALKED, where the other dims can stay small."""
-    if op.problem is not None:
-        return {}
-    search = _Search(Alternatives(op), Level.EXHAUSTIVE, 0, ())
-    walked = {}
-    for dim in op.dims:
-        sizes = range(dim.low, min(dim.high, WALKED) + 1)
-        shapes = (search.one_at(dim.name, size) for size in sizes)
-        walked[dim.name] = [c for c in map(search.alternatives.case, shapes) if c is not None]
-    return walked
+def every_size(op: LoadedOperator) -> tuple[Sweep, ...]:
+    """What the exhaustive level walks: each dim, as far as WALKED."""
+    dims = (dim for dim in op.dims if dim.low <= WALKED)
+    return tuple(Sweep(name=dim.name, low=dim.low, high=min(dim.high, WALKED)) for dim in dims)
 
 
 def far(op: LoadedOperator) -> list[Case]:

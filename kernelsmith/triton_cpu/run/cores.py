@@ -22,6 +22,11 @@ def usable_cores() -> int:
     return cores if quota is None else max(1, min(cores, int(quota)))
 
 
+def crowding() -> float:
+    """How many threads wanted each usable core in the last minute; 1 where none had to wait."""
+    return max(1.0, os.getloadavg()[0] / usable_cores())
+
+
 def cpu_quota(proc: Path) -> float | None:
     """Cores' worth of CPU time that the control groups of the process at `proc` allow; None where they set no limit.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelsmith.evaluate.region.runs import PATIENCE, Runs, SpentError
+from kernelsmith.evaluate.region.runs import Runs, SpentError
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.outcome import Outcome
 
@@ -42,16 +42,10 @@ def test_no_more_than_so_many_but_what_is_known_stays() -> None:
     assert not runs.wrong(ONE)
 
 
-def test_a_busy_machine_gets_more_time_but_not_without_end() -> None:
+def test_none_is_begun_when_the_time_is_up() -> None:
     clock = Clock()
-    runs = Runs(lambda case: None, seconds=1.0, least=2, clock=clock)
-    clock.now = 1.5
+    runs = Runs(lambda case: None, seconds=1.0, clock=clock)
     assert not runs.wrong(ONE)
-    clock.now = PATIENCE
+    clock.now = 1.0
     with pytest.raises(SpentError):
         runs.wrong(OTHER)
-    idle = Runs(lambda case: None, seconds=1.0, least=1, clock=clock)
-    assert not idle.wrong(ONE)
-    clock.now += 1.0
-    with pytest.raises(SpentError):
-        idle.wrong(OTHER)
