@@ -124,7 +124,11 @@ def test_a_torch_device_that_several_targets_have_must_be_named(tmp_path: Path) 
         ("[sources]", '[sources]\n"limits.l0c_bytes" = "a page"', "sources.limits.l0c_bytes: the file states no such"),
         ("[sources]", "[sources]\nlimits = 5", "sources.limits: not a text"),
         ("[sources]", '[lint.tea]\nlevel = "slow"\nsays = "s"\nsource = "s"\n[sources]', "lint.tea"),
-        ("[sources]", '[lint.sort]\nlevel = "slow"\nsays = "s"\n[sources]', "lint.sort.source: Field required"),
+        (
+            "[sources]",
+            '[lint.sort]\nlevel = "slow"\nsays = "s"\n[sources]',
+            "lint.sort.source: Field required keys here: level, says",
+        ),
         ("[triton]", 'offline = "cuda"\n[triton]', 'offline = "cuda" needs toolchain and triton.arch'),
         ("[triton]", 'family = "toasters"\n[triton]', "no file families/toasters.toml families: "),
         ("[triton]", 'family = "../cpu"\n[triton]', "'../cpu' is no name"),

@@ -136,9 +136,9 @@ def _sources(one: _File) -> dict[str, str]:
     """The source of each fact of one file: of its own, else of its table. Raises UsageError for a fact without one."""
     found, used = {}, set()
     for key, value in _leaves(one.data):
-        if key.split(".")[0] in _OURS or value == "measure":
-            continue
         parts = key.split(".")
+        if parts[0] in _OURS or (parts[0] == "peaks" and value == "measure"):
+            continue
         levels = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
         by = next((level for level in levels if level in one.said), None)
         if by is None:
@@ -199,9 +199,10 @@ def _has(data: Any, where: list[str]) -> bool:
 
 def _known(where: list[str]) -> list[str]:
     """The keys of the table at a dotted key."""
-    model: Any = Target
+    model: type[BaseModel] = Target
     for part in where:
-        field = model.model_fields.get(part) if isinstance(model, type) and issubclass(model, BaseModel) else None
-        inside = [field.annotation, *typing.get_args(field.annotation)] if field is not None else typing.get_args(model)
-        model = next((one for one in inside if isinstance(one, type) and issubclass(one, BaseModel)), Target)
+        if (field := model.model_fields.get(part)) is None:  # a rule's name: its table is known already
+            continue
+        inside = (field.annotation, *typing.get_args(field.annotation))
+        model = next((one for one in inside if isinstance(one, type) and issubclass(one, BaseModel)), model)
     return list(model.model_fields)
