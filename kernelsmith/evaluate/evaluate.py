@@ -37,7 +37,7 @@ from kernelsmith.evaluate.sessions.failure import CandidateFailure, KilledFailur
 from kernelsmith.evaluate.sessions.owntime import OwnTime
 from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
 from kernelsmith.evaluate.sessions.stuck import DoubtError
-from kernelsmith.evaluate.truth.explore import every_size, far, sequence, workload_cases
+from kernelsmith.evaluate.truth.explore import far, sequence, workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import Evaluation, Job, StageSeconds, Timing
@@ -73,8 +73,6 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True)
     Raises UsageError, SandboxError, InfrastructureError.
     """
     operator = room.operator(job.operator)
-    if job.level is Level.EXHAUSTIVE and not job.sweeps:
-        job = job.model_copy(update={"sweeps": every_size(operator)})
     operator.info.refuse_impossible(job.sweeps)
     clock = _Clock()
     if screened and (refused := screen(job.source, entry=operator.info.name)):

@@ -25,6 +25,7 @@ from kernelsmith.evaluate.room.room import MODEL_SEED, Room
 from kernelsmith.evaluate.sessions import allowance, transport
 from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
+from kernelsmith.evaluate.truth.explore import walks as walks_of
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.evidence import Refuted
 from kernelsmith.execute import Tell
@@ -33,7 +34,7 @@ from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Level, Outcome
 from kernelsmith.sandbox.wire.arguments import Arguments
 from kernelsmith.sandbox.wire.messages import Load
-from kernelsmith.space import Where
+from kernelsmith.space import Sweep, Where
 from kernelsmith.triton_cpu.run.cores import crowding
 
 SEARCH_SECONDS = {Level.QUICK: 2.0, Level.FULL: 20.0, Level.EXHAUSTIVE: 20.0}
@@ -42,6 +43,8 @@ core, but not without end."""
 MOST_CROWDED = 8.0
 FIRST_SECONDS = {Level.QUICK: 3.0, Level.FULL: 10.0, Level.EXHAUSTIVE: 10.0}
 """For its first run, which shows what is usual."""
+WALK_SECONDS = 20.0
+"""For all the sizes that a full check walks by itself, where a core is free for it."""
 CERTAIN = 2
 """More runs that must fail as the first did, before the search and at the smallest input after it."""
 LOCATED = frozenset(
@@ -85,14 +88,15 @@ def extended(evaluation: Evaluation, checked: Checked, tell: Tell) -> Evaluation
     """
     case = _failing(evaluation.where, checked.cases)
     reached = evaluation.outcome is Outcome.PASSED or evaluation.where is not None
-    walked = bool(checked.job.sweeps) and reached
+    planned = _planned(checked, passed=evaluation.outcome is Outcome.PASSED)
+    walked = bool(planned) and reached
     if not walked and not _worth(case, evaluation, checked.job):
         return evaluation
     with closing(_prober(checked, evaluation.outcome)) as prober:
         turn = Turns(checked.room.gate, contextlib.nullcontext, (prober,)).shared
         walks: list[Walk] = []
         if walked:
-            evaluation, found = _swept(evaluation, checked, prober, walks, turn, tell)
+            evaluation, found = _swept(evaluation, checked, planned, _Walking(prober, walks, turn, tell))
             case = case or found
         if case is None or not _worth(case, evaluation, checked.job):
             return evaluation
@@ -165,23 +169,41 @@ def _prober(checked: Checked, outcome: Outcome) -> Prober:
     )
 
 
-def _swept(
-    evaluation: Evaluation,
-    checked: Checked,
-    prober: Prober,
-    walks: list[Walk],
-    turn: Callable[[], AbstractContextManager[None]],
-    tell: Tell,
-) -> tuple[Evaluation, Case | None]:
-    """The verdict after the sweeps, which are added to `walks`, and the first case at which one of them failed."""
-    job, operator, collector = checked.job, checked.operator, checked.collector
-    verified, failing, seconds = list(evaluation.verified), None, job.check_seconds
+@dataclass(frozen=True)
+class _Walking:
+    """With what a sweep is walked, and where it is noted down."""
+
+    prober: Prober
+    walks: list[Walk]
+    turn: Callable[[], AbstractContextManager[None]]
+    tell: Tell
+
+
+def _planned(checked: Checked, *, passed: bool) -> list[tuple[Sweep, float | None]]:
+    """The sweeps that were asked for, then those of the level, which follow a pass only; each with its wall seconds
+    (None: as many as its passes are worth)."""
+    job = checked.job
+    asked = {sweep.name for sweep in job.sweeps}
+    own = [sweep for sweep in walks_of(checked.operator, job.level) if passed and sweep.name not in asked]
     if job.level is Level.EXHAUSTIVE:  # which walks all dims in the time of one check
-        seconds = (seconds or CHECK_SECONDS[job.level]) / len(job.sweeps)
+        every = [*job.sweeps, *own]
+        return [(sweep, (job.check_seconds or CHECK_SECONDS[job.level]) / len(every)) for sweep in every]
+    seconds = WALK_SECONDS * min(crowding(), MOST_CROWDED)
+    return [*((sweep, job.check_seconds) for sweep in job.sweeps), *((sweep, seconds / len(own)) for sweep in own)]
+
+
+def _swept(
+    evaluation: Evaluation, checked: Checked, planned: Sequence[tuple[Sweep, float | None]], walking: _Walking
+) -> tuple[Evaluation, Case | None]:
+    """The verdict after the sweeps and the first case at which one of them failed."""
+    operator, collector = checked.operator, checked.collector
+    verified, failing, seed = list(evaluation.verified), None, checked.job.seed
     try:
-        for sweep in job.sweeps:
-            done = walk(operator, sweep, prober.run, seed=job.seed, turn=turn, tell=tell, seconds=seconds)
-            walks.append(done)
+        for sweep, seconds in planned:
+            done = walk(
+                operator, sweep, walking.prober.run, seed=seed, turn=walking.turn, tell=walking.tell, seconds=seconds
+            )
+            walking.walks.append(done)
             collector.swept(done.swept)
             for sentence in done.left_out:
                 collector.leave_out(sentence)
@@ -192,7 +214,7 @@ def _swept(
     except CandidateFailure as failure:  # its processes cannot be made to stand still
         return failure.evaluation(), None
     finally:
-        tell("")
+        walking.tell("")
     return evaluation.model_copy(update={"verified": tuple(verified)}), failing
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from kernelsmith.evaluate.check.agenda import Agenda, Budget, named_blocks, unasked
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.truth.contents import Values
-from kernelsmith.evaluate.truth.explore import every_size
+from kernelsmith.evaluate.truth.explore import walks
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.evidence import Evidence
 from kernelsmith.model import Job, OperatorRef
@@ -91,7 +91,9 @@ def test_a_time_that_is_up_leaves_the_workloads_and_says_so(tmp_path: Path) -> N
 
 def test_sizes_beyond_those_that_are_walked_are_said_to_be_sampled(tmp_path: Path) -> None:
     op = made(tmp_path, 'M = Dim("M", 1, 50)\n' + SUM)
-    assert [str(sweep) for sweep in every_size(op)] == ["M=1..50", "N=1..4096"]
+    assert [str(sweep) for sweep in walks(op, Level.EXHAUSTIVE)] == ["M=1..50", "N=1..4096"]
+    assert [str(sweep) for sweep in walks(op, Level.FULL)] == ["N=64..8192:64"]
+    assert not walks(op, Level.QUICK)
     assert "sizes of N above 4096 were sampled, not walked" in told(agenda(op, job(Level.EXHAUSTIVE))).left_out
     assert not any("walked" in sentence for sentence in told(agenda(op, job(Level.FULL))).left_out)
 

@@ -33,8 +33,8 @@ FIRST = 40
 """Cases of the quick level, workloads included; those of every other level begin with them."""
 LIMITS = {Level.QUICK: FIRST, Level.FULL: 400, Level.EXHAUSTIVE: 400}
 """Cases per level, workloads included, without the sizes that are walked."""
-WALKED = 4096
-"""At the exhaustive level every dim takes every size up to this one."""
+WALKED, STRIDE = 4096, 64
+"""At the exhaustive level every dim takes every size up to this one; at the full level every multiple of the other."""
 ELEMENTS = {Level.QUICK: 1 << 17, Level.FULL: 1 << 21, Level.EXHAUSTIVE: 1 << 21}
 """Input elements a case may have that is not a workload."""
 LOOPED_CALLS = 500
@@ -90,10 +90,16 @@ def around(op: LoadedOperator, *, level: Level, seed: int, blocks: Sequence[int]
     return list(_Search(Alternatives(op), level, seed, ()).edges(edges_of(_sizes(blocks))))
 
 
-def every_size(op: LoadedOperator) -> tuple[Sweep, ...]:
-    """What the exhaustive level walks: each dim, as far as WALKED."""
-    dims = (dim for dim in op.dims if dim.low <= WALKED)
-    return tuple(Sweep(name=dim.name, low=dim.low, high=min(dim.high, WALKED)) for dim in dims)
+def walks(op: LoadedOperator, level: Level) -> tuple[Sweep, ...]:
+    """What a level walks of each dim: the exhaustive one every size up to WALKED, the full one the multiples of STRIDE
+    up to twice that, among which are the sizes that models have and no table of edges (768, 2560, 5120)."""
+    if level is Level.QUICK:
+        return ()
+    step = 1 if level is Level.EXHAUSTIVE else STRIDE
+    ends = ((dim.name, -(-dim.low // step) * step, min(dim.high, WALKED * (1 if step == 1 else 2))) for dim in op.dims)
+    return tuple(
+        Sweep(name=n, low=max(low, step if step > 1 else 0), high=h, step=step) for n, low, h in ends if low <= h
+    )
 
 
 def far(op: LoadedOperator) -> list[Case]:
