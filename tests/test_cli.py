@@ -117,6 +117,36 @@ def test_tune_without_a_faster_kernel_is_1(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
+    ("also", "code", "says"),
+    [
+        ("nvidia-h200,cambricon", 0, "nvidia-h200  tile    float16  yes   64         -       200,000/232,448 B"),
+        (
+            "nvidia-h200,nvidia-l40s",
+            1,
+            "nvidia-l40s: tile: needs 200,000 bytes of shared memory in a program, an nvidia",
+        ),
+    ],
+)
+def test_check_says_where_else_a_kernel_fits(cli: Cli, also: str, code: int, says: str) -> None:
+    (cli.folder / "k.py").write_text("# faster 1.0")
+    done = cli("check", "k.py", "--op", "op.py", "--also", also)
+    assert done.returncode == code, done.stderr
+    assert says in done.stdout
+    record = records.KernelReport.model_validate_json(
+        cli("check", "k.py", "--op", "op.py", "--also", also, "--json").stdout
+    )
+    assert [row.target for row in record.also] == also.split(",")
+    assert record.outcome == "passed"
+
+
+def test_a_wrong_kernel_is_not_compiled_for_others(cli: Cli) -> None:
+    (cli.folder / "k.py").write_text("# wrong_values")
+    done = cli("check", "k.py", "--op", "op.py", "--also", "nvidia-h200")
+    assert done.returncode == 1
+    assert "nvidia-h200: not compiled: the kernel did not pass its check" in done.stdout
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["tune"], "no operator"),
@@ -140,6 +170,8 @@ def test_tune_without_a_faster_kernel_is_1(cli: Cli) -> None:
         (["check", "op.py", "--op", "op.py", "--sweep", "N"], "no range of sizes"),
         (["check", "op.py", "--op", "op.py", "--sweep", "N=5..1"], "ends before it begins"),
         (["check", "op.py", "--op", "op.py", "--sweep", "N=1..5:0"], "a step of 0"),
+        (["check", "op.py", "--op", "op.py", "--also", "nvidia-h201"], "unknown target 'nvidia-h201'"),
+        (["check", "op.py", "--op", "op.py", "--also", ","], "names no target"),
         (["tune", "op.py", "--sweep", "NONE=1..5"], "has no dim NONE"),
         (["tune", "--resume", "x", "--sweep", "N=1..5"], "--sweep"),
         (["batch", "none.toml"], "none.toml"),

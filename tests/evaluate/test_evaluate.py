@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelsmith.compiled import Chip
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.model import Evaluation, Job, OperatorRef, Verdict
@@ -96,6 +97,22 @@ def test_right_kernel_passes(judge):
     assert verdict.outcome is Outcome.PASSED, verdict.message
     assert verdict.cases == len(verdict.verified) >= 10
     assert {r.dtypes["x"] for r in verdict.verified} == {"float32", "bfloat16"}
+
+
+def test_kernels_are_compiled_for_other_chips(judge):
+    """By each chip's own front end, with the grid and the types of the tuned workload; a kernel that fails is not."""
+    chips = (Chip(backend="cuda", arch=90, warp_size=32), Chip(backend="hip", arch="gfx942", warp_size=64))
+    verdict = judge(RIGHT + HOST, also=chips)
+    assert verdict.outcome is Outcome.PASSED, verdict.message
+    assert [build.chip for build in verdict.builds] == list(chips)
+    for build in verdict.builds:
+        assert build.outcome is Outcome.PASSED, build.message
+        assert (build.kernel, build.grid, build.programs) == ("kernel", (98, 1, 1), 98)
+        assert (build.workloads, build.dtypes) == (("N=100000 float32",), ("float32",))
+        assert build.resources is not None
+        assert build.resources.threads == 4 * build.chip.warp_size
+        assert max(build.resources.loads) == 16
+    assert not judge(RIGHT.replace("0.5", "0.51") + HOST, also=chips).builds
 
 
 FAULTY = {
