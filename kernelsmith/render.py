@@ -188,15 +188,17 @@ _FIT_COLUMNS = (
 
 
 def fit_lines(fits: Sequence[Fit]) -> list[str]:
-    """One table, kernel by target, and below it what is wrong and what to look at."""
-    if not fits:
-        return []
-    lines = ["", *table([_FIT_COLUMNS, *map(_fit_row, fits)])]
+    """One table, kernel by target, and below it what is wrong and what to look at, by what is said."""
+    told: dict[tuple[str, str], dict[str, None]] = {}
     for fit in fits:
-        who = f"{fit.target}: {line(fit.kernel, 60)}".removesuffix(": ")
-        told = [*([f"{who}: {line(fit.message, 600)}"] if fit.message else []), *(f"{who}: {w}" for w in fit.warnings)]
-        lines += [one for one in told if one not in lines]  # the same kernel for other workloads says the same
-    return [*lines, "computed from what the compilers made, not measured on these devices"]
+        for text in (*filter(None, [fit.message]), *fit.warnings):
+            told.setdefault((fit.kernel, text), {})[fit.target] = None
+    known = [fit for fit in fits if fit.kernel]
+    lines = [""] if fits else []
+    lines += table([_FIT_COLUMNS, *map(_fit_row, known)]) if known else []
+    for (kernel, text), targets in told.items():
+        lines.append(": ".join(filter(None, [", ".join(targets), line(kernel, 60), line(text, 600)])))
+    return lines + (["computed from what the compilers made, not measured on these devices"] if known else [])
 
 
 def _fit_row(fit: Fit) -> tuple[str, ...]:

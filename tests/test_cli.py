@@ -144,6 +144,7 @@ def test_a_wrong_kernel_is_not_compiled_for_others(cli: Cli) -> None:
     done = cli("check", "k.py", "--op", "op.py", "--also", "nvidia-h200")
     assert done.returncode == 1
     assert "nvidia-h200: not compiled: the kernel did not pass its check" in done.stdout
+    assert "compiled in" not in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+"""The library's kernels compiled for every GPU that has a target file, without any of them.
+
+    python -m benchmarks.offline [--fresh] [--targets nvidia-h200,amd-mi300x] [NAME ...]
+
+One line per kernel and target: whether it compiles and fits, what it takes, and the seconds of its compilation; a
+summary at the end. Builds are kept between runs as for `check --also`; `--fresh` makes them anew. The plans are those
+of the tuned workloads of `examples/`, recorded on this machine's processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+from kernelsmith import targets
+from kernelsmith.compiled import Build, Fit
+from kernelsmith.evaluate.check.check import Checker
+from kernelsmith.evaluate.check.ports import ported
+from kernelsmith.evaluate.room.room import MODEL_SEED, Room
+from kernelsmith.evaluate.sessions import allowance
+from kernelsmith.evaluate.sessions.owntime import OwnTime
+from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
+from kernelsmith.model import OperatorRef
+from kernelsmith.offline import builds as offline
+from kernelsmith.offline.fit import chip_of, rows
+from kernelsmith.render import fit_lines
+from kernelsmith.sandbox.wire.messages import Load
+from kernelsmith.targets import Target
+
+ROOT = Path(__file__).parents[1]
+KERNELS = {path.stem: path for path in sorted((ROOT / "prompts" / "kernels").glob("*/*.py"))}
+SECONDS = 600.0
+"""For recording one kernel's calls."""
+
+
+def builds_of(name: str, room: Room, devices: list[Target]) -> tuple[Build, ...]:
+    """The kernels of one example, for the chips of all targets."""
+    operator = room.operator(OperatorRef(path=str(ROOT / "examples" / f"{name}.py")))
+    limits = allowance.limits(room.sizes(operator), room.threads, on_card=False)
+    own_time = OwnTime(SECONDS)
+    with (
+        closing(CandidateSession(room.zygote, limits, room.arenas, room.binaries, own_time)) as candidate,
+        closing(LauncherSession(room.zygote, limits, room.arenas, room.binaries, own_time)) as launcher,
+    ):
+        candidate.load(Load(source=KERNELS[name].read_text(), entry=name, seed=MODEL_SEED), None, SECONDS)
+        checker = Checker(room.truths, operator, candidate, launcher, seed=0, time=own_time)
+        chips = list(dict.fromkeys(chip for target in devices if (chip := chip_of(target))))
+        return ported(operator, checker, candidate, room.builds, chips)
+
+
+def summary(fits: list[Fit], seconds: float) -> list[str]:
+    """How many cells there are, what became of them, and how long the compilers took."""
+    outcomes = Counter(str(fit.outcome) for fit in fits)
+    spilling = sum(bool(fit.resources and fit.resources.spill_bytes) for fit in fits)
+    times = [fit.seconds for fit in fits]
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+    return [
+        f"{len(fits)} cells: {counts}; {spilling} spill",
+        f"{seconds:.0f} s in all; compilations of {sum(times):.0f} s, the longest {max(times):.1f} s",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", choices=[*KERNELS, []], metavar="NAME")
+    parser.add_argument("--targets", default="")
+    parser.add_argument("--fresh", action="store_true")
+    arguments = parser.parse_args()
+    named = [targets.load(name) for name in arguments.targets.split(",") if name]
+    devices = named or [target for target in map(targets.load, targets.available()) if chip_of(target)]
+    begin, fits = time.monotonic(), list[Fit]()
+    with closing(Room("cpu")) as room, tempfile.TemporaryDirectory() as folder:
+        if arguments.fresh:
+            limits = allowance.ours(2 * offline.SECONDS)
+            room.builds = offline.Builds(
+                lambda role, limits, label: room.zygote.spawn(role, limits=limits, label=label), limits, Path(folder)
+            )
+        for name in arguments.names or KERNELS:
+            found = rows(devices, builds_of(name, room, devices), passed=True)
+            print("\n".join(fit_lines(found)), flush=True)
+            fits += found
+    print("\n".join(summary(fits, time.monotonic() - begin)))
+
+
+if __name__ == "__main__":
+    main()
