@@ -20,6 +20,7 @@ from kernelsmith.evaluate.check.agenda import Agenda, Budget, named_blocks
 from kernelsmith.evaluate.check.aside import assumptions, narrow_offsets
 from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.check.collector import Collector
+from kernelsmith.evaluate.check.configurations import refuse_wrong
 from kernelsmith.evaluate.check.examine import Examiner, examined
 from kernelsmith.evaluate.check.ports import ported
 from kernelsmith.evaluate.check.screen import screen
@@ -225,6 +226,8 @@ class _Evaluating:
             self.checker.again(case)
         for case in [*self.chosen[:2], *agenda.workloads[-1:]]:
             self.checker.properties(case)
+        if not self.job.bench:
+            refuse_wrong(self.checker, tunables, self.chosen, self.job.level, budget)
         agenda.tell(self.checker.collector)
         self.repeater.check(self.chosen, budget.left if budget.given else math.inf)
         return [
