@@ -21,7 +21,7 @@ CHOSEN = (
     *("forged_answers", "early_answers", "end_well", "patched_recorder", "patched_triton", "search_for_the_answer"),
     *("torch_beneath_the_recorder", "read_the_poison", "remember_between_replays", "memory_of_others"),
     *("patched_clocks", "stale_pointers", "batch_and_skip", "fingerprint_in_a_kernel", "structure_of_the_input"),
-    *("known_seed", "captured_without_strides", "wrong_in_one_call", "lazy_negation"),
+    *("known_seed", "captured_without_strides", "wrong_in_one_call", "lazy_negation", "lent_memory"),
 )
 CHEATS = {cheat.name: cheat for cheat in catalog.cheats()}
 

@@ -26,7 +26,7 @@ import torch
 from kernelsmith.base import digest
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.examine import EXPLAINED, Examiner, key
-from kernelsmith.evaluate.check.plans import blocks, difference, programs
+from kernelsmith.evaluate.check.plans import blocks, difference, lent, programs
 from kernelsmith.evaluate.check.properties import violated
 from kernelsmith.evaluate.check.unwatched import Answer, Unwatched, movable, same_launches
 from kernelsmith.evaluate.sessions import allowance, transport
@@ -321,6 +321,8 @@ class Checker:
         answer = self._called(known.inputs, known.returned, choices, record=record)
         self.collector.ran(case.where())
         called, finding = answer[0], self._wrong(known, answer)
+        if finding is None and called.plan is not None:
+            finding = lent(called.plan, known.truth)
         if finding is not None and altered:
             finding = replace(finding, message=f"called again on nearly the same contents: {finding.message}")
         if finding is not None:

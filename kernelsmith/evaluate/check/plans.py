@@ -1,12 +1,16 @@
-"""What the launch plans of a candidate show about it: their size, the blocks its programs work on, and in what two of
-them differ. `check` asks."""
+"""What the launch plans of a candidate show about it: their size, the blocks its programs work on, whose memory it
+returns, and in what two of them differ. `check` asks."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 
-from kernelsmith.plan import Launch, LaunchPlan
+from kernelsmith.evaluate.truth.compare import Finding, covered
+from kernelsmith.evaluate.truth.oracle import Truth
+from kernelsmith.outcome import Outcome
+from kernelsmith.plan import InputBuffer, Launch, LaunchPlan, StateBuffer, View
 
 
 def programs(plan: LaunchPlan) -> int:
@@ -20,6 +24,37 @@ _RANGE = re.compile(r"tt\.make_range \{end = (\d{1,7}) : i32, start = 0 : i32\}"
 def blocks(plan: LaunchPlan) -> frozenset[int]:
     """Sizes of the blocks that its kernels work on, whatever name a constexpr, a config or a formula had for them."""
     return frozenset(int(size) for kernel in plan.kernels for size in _RANGE.findall(kernel.ttir))
+
+
+def lent(plan: LaunchPlan, truth: Truth) -> Finding | None:
+    """Whether an output lies in memory that is not its own, though the reference's has its own: a caller who writes to
+    it, or calls again, would change something else. The number of outputs is right."""
+    owed = [e for e in truth.outputs if e.returned is not None]
+    if len(plan.outputs) != len(owed):
+        owed = [e for e in owed if e.mutated is None]
+    own = [(e, view) for e, view in zip(owed, plan.outputs, strict=True) if e.own]
+    for e, view in own:
+        buffer = plan.buffers[view.buffer]
+        if isinstance(buffer, InputBuffer):
+            return _lent(f"{e.name} lies in the memory of an argument", "a copy")
+        if isinstance(buffer, StateBuffer) and buffer.content is None:
+            kept = f"{e.name} lies in memory that is kept, so that the next call overwrites it"
+            return _lent(kept, "memory allocated in the call")
+    for (e, view), (other, its) in itertools.combinations(own, 2):
+        if _overlap(view, its):
+            return _lent(f"{e.name} and {other.name} share memory", "two tensors")
+    return None
+
+
+def _lent(what: str, instead: str) -> Finding:
+    return Finding(Outcome.NOT_IN_PLAN, f"{what}; what the reference returns has memory of its own: return {instead}")
+
+
+def _overlap(one: View, other: View) -> bool:
+    nbytes = min(one.extent, other.extent)
+    if one.buffer != other.buffer or not one.numel or not other.numel:
+        return False
+    return bool((covered(one, one.extent)[:nbytes] & covered(other, other.extent)[:nbytes]).any())
 
 
 def difference(one: LaunchPlan, other: LaunchPlan) -> str:

@@ -20,6 +20,7 @@ from kernelsmith.evaluate.truth.oracle import Expected, Truth
 from kernelsmith.evidence import Mismatch, Rule, allowed
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Outcome
+from kernelsmith.plan import ITEM_SIZES, View
 
 
 @dataclass(frozen=True)
@@ -309,15 +310,17 @@ def untouched(op: LoadedOperator, inputs: CallInputs, after: Sequence[torch.Tens
 
 def reached(buffer: TensorValue) -> torch.Tensor:
     """Mask of the storage's bytes that belong to an element of the view."""
-    item = getattr(torch, buffer.view.dtype).itemsize
-    mask = torch.zeros(buffer.storage.numel(), dtype=torch.bool)
-    if buffer.view.numel:
-        elements = mask[: mask.numel() // item * item].view(-1, item)
-        elements.as_strided(
-            (*buffer.view.shape, item),
-            (*(s * item for s in buffer.view.strides), 1),
-            buffer.view.offset * item,
-        ).fill_(True)
+    return covered(buffer.view, buffer.storage.numel())
+
+
+def covered(view: View, nbytes: int) -> torch.Tensor:
+    """Mask of a buffer's bytes, `nbytes` of them, that belong to an element of the view."""
+    item = ITEM_SIZES[view.dtype]
+    mask = torch.zeros(nbytes, dtype=torch.bool)
+    if view.numel:
+        elements = mask[: nbytes // item * item].view(-1, item)
+        strides = (*(s * item for s in view.strides), 1)
+        elements.as_strided((*view.shape, item), strides, view.offset * item).fill_(True)
     return mask
 
 

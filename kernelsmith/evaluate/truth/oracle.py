@@ -31,6 +31,8 @@ class Expected:
     """Position among the returned tensors; None for a mutated argument that the reference does not return."""
     mutated: int | None
     """Buffer number of the mutated argument it lives in."""
+    own: bool
+    """Whether the reference returns it in memory that no argument and no other output has a part in."""
     truth: torch.Tensor
     """float64 (or complex128) where the output is floating, else the output's own dtype."""
     working: torch.Tensor
@@ -86,6 +88,7 @@ def truth(op: LoadedOperator, inputs: CallInputs, *, draws: int) -> Truth:
             name=f"output {i}" if i < n else inputs.buffer_names()[numbers[i - n]],
             returned=i if i < n else None,
             mutated=alias if i < n else numbers[i - n],
+            own=i < n and _alone(working.returned[i], [*working_arguments, *working.returned]),
             strides=working.all[i].stride(),
         )
         outputs.append(_expected(op, place, t, w, movement, extra[i]))
@@ -100,6 +103,12 @@ def _alias(out: torch.Tensor, arguments: Sequence[torch.Tensor], numbers: Sequen
     return None
 
 
+def _alone(out: torch.Tensor, others: Sequence[torch.Tensor]) -> bool:
+    """Whether no other one lives in its storage."""
+    storage = out.untyped_storage().data_ptr()
+    return sum(one.untyped_storage().data_ptr() == storage for one in others) == 1
+
+
 @dataclass(frozen=True)
 class _Place:
     """Which output: see the fields of `Expected`."""
@@ -107,6 +116,7 @@ class _Place:
     name: str
     returned: int | None
     mutated: int | None
+    own: bool
     strides: tuple[int, ...]
 
 
