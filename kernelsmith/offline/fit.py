@@ -34,7 +34,9 @@ def chip_of(target: Target) -> Chip | None:
 
 def unavailable(target: Target) -> Fit:
     """The row of a target for which nothing here compiles."""
-    if target.offline is None or target.toolchain is None:
+    if target.torch_device == "cpu":
+        why = "its kernels are built and run here: --device cpu checks them"
+    elif target.offline is None or target.toolchain is None:
         why = f"description only: no compiler for {target.name} is known that works without the device"
     else:
         why = f"not compiled: nothing here drives the compiler of {target.toolchain.distribution} yet"
@@ -52,7 +54,8 @@ def rows(targets: Sequence[Target], builds: Sequence[Build], *, passed: bool) ->
                 Fit(target=target.name, outcome=None, message="not compiled: the kernel did not pass its check")
             )
         else:
-            found += [fit(build, target) for build in builds if build.chip == chip]
+            own = [fit(build, target) for build in builds if build.chip == chip]
+            found += own or [Fit(target=target.name, outcome=Outcome.PASSED, message="it launches no kernel")]
     return tuple(found)
 
 

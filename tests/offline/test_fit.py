@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kernelsmith.compiled import Build, Chip, Resources
-from kernelsmith.offline.fit import chip_of, fit, rows
+from kernelsmith.offline.fit import chip_of, fit, rows, unavailable
 from kernelsmith.outcome import Outcome
 from kernelsmith.targets import Target, load
 
@@ -91,6 +91,9 @@ def test_a_row_for_every_target() -> None:
     ]
     assert "description only" in found[2].message
     assert not found[2].wrong
+    (none,) = rows([H100], [], passed=True)
+    assert not none.wrong
+    assert none.message == "it launches no kernel"
     (failed,) = rows([H100], [], passed=False)
     assert failed.outcome is None
     assert "did not pass" in failed.message
@@ -99,3 +102,4 @@ def test_a_row_for_every_target() -> None:
 def test_chips() -> None:
     assert chip_of(load("amd-mi300x")) == Chip(backend="hip", arch="gfx942", warp_size=64)
     assert chip_of(load("cpu")) is None
+    assert "--device cpu" in unavailable(load("cpu")).message
