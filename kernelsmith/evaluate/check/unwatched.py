@@ -47,6 +47,9 @@ class Unwatched:
         storages = [buffer.storage for buffer in host.inputs.buffers()]
         answer = self._call(kernels, choices, moved={index: storages[index] for index in movable(plan)})
         if finding := self.wrong(kernels, answer):
+            plainly = self.wrong(kernels, self._call(kernels, choices))
+            if plainly:  # it is wrong on these contents whoever sees them
+                raise CandidateFailure(plainly.outcome, plainly.message, stage=Stage.CHECK, mismatch=plainly.mismatch)
             raise _two_faced(f"given other contents than it, they do not give its answer ({finding.message})")
         return answer[0]
 
