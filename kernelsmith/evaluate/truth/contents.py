@@ -48,6 +48,11 @@ _INSIDE = 32
 """Lanes in a warp, and half of the smallest usual block."""
 
 
+BESIDE: dict[Values, Values] = {Values.CANCELLING: Values.CONSTANT}
+"""What the other arguments hold beside one with such contents, if they are not normal. Times values near one the
+partial sums of a product grow as those of a plain sum do; times normal ones they would not leave float16."""
+
+
 @dataclass(frozen=True)
 class TensorRequest:
     """What is asked of one tensor's contents."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from kernelsmith.base import Frozen, Scalar, digest
-from kernelsmith.evaluate.truth.contents import TensorRequest, Values, fill
+from kernelsmith.evaluate.truth.contents import BESIDE, TensorRequest, Values, fill
 from kernelsmith.model import Workload
 from kernelsmith.operators.declare import Layout, TensorSpec, Word
 from kernelsmith.operators.loaded import LoadedOperator, number
@@ -209,7 +209,7 @@ def materialise(op: LoadedOperator, case: Case, seed: int) -> CallInputs:
 def _tensor(
     op: LoadedOperator, name: str, spec: TensorSpec, case: Case, generator: torch.Generator, buffer: int
 ) -> TensorValue:
-    kind = case.values if case.focus in (None, name) else Values.NORMAL
+    kind = case.values if case.focus in (None, name) else BESIDE.get(case.values, Values.NORMAL)
     shape, dtype = op.shape(name, case.dims), case.dtypes[name]
     layout = Layout(case.layouts.get(name, Layout.CONTIGUOUS))
     drawn_shape = (1, *shape[1:]) if layout is Layout.EXPANDED and shape and shape[0] > 0 else shape
