@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernelsmith.evaluate.check.collector import Collector
-from kernelsmith.evaluate.truth.explore import FIRST, WALKED, around, cases, revisited
+from kernelsmith.evaluate.truth.explore import ELEMENTS, FIRST, WALKED, around, cases, revisited
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.model import CHECK_SECONDS, Job
 from kernelsmith.operators.declare import Layout, TensorSpec, Word
@@ -105,6 +105,8 @@ class Agenda:
         for dim in self._operator.dims if self._job.level is Level.EXHAUSTIVE else ():
             if dim.high > WALKED:
                 collector.leave_out(f"sizes of {dim.name} above {WALKED} were sampled, not walked")
+        most = ELEMENTS[self._job.level]
+        collector.leave_out(f"no case of more than {most:,} input elements, but for tuned workloads and walked sizes")
         for sentence in unasked(self._operator):
             collector.leave_out(sentence)
 
@@ -125,13 +127,15 @@ class Agenda:
 
 
 def named_blocks(source: str, tunables: Sequence[Tunable]) -> list[int]:
-    """Likely block sizes that the candidate's text names: powers of two from 16 on, and numbers of its configs."""
+    """Sizes that the candidate's text names: powers of two from 16 on and numbers of its configs, which are likely
+    blocks, then all other numbers, which may be sizes that it treats apart."""
     found = {n.value for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Constant) and type(n.value) is int}
-    sizes = {n for n in found if 16 <= n <= 1 << 16 and n & (n - 1) == 0}
+    found = {n for n in found if 4 < n <= 1 << 16}
+    sizes = {n for n in found if n >= 16 and n & (n - 1) == 0}
     for tunable in tunables:
         for config in tunable.configs:
             sizes |= {int(n) for n in _CONFIG_NUMBER.findall(config.partition("}")[0]) if 4 < int(n) <= 1 << 16}
-    return sorted(sizes)
+    return [*sorted(sizes), *sorted(found - sizes)]
 
 
 def unasked(operator: LoadedOperator) -> list[str]:

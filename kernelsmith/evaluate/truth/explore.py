@@ -22,7 +22,17 @@ from kernelsmith.evaluate.truth.alternatives import Alternatives
 from kernelsmith.evaluate.truth.contents import Values
 from kernelsmith.evaluate.truth.covering import Alternative, covering
 from kernelsmith.evaluate.truth.inputs import Case, materialise
-from kernelsmith.evaluate.truth.sizes import EDGES, FEW_EDGES, LONG, MIXED, edges_of, fitting, nearest
+from kernelsmith.evaluate.truth.sizes import (
+    EDGES,
+    FEW_EDGES,
+    FIRST_EDGES,
+    LONG,
+    MIXED,
+    drawn_sizes,
+    edges_of,
+    fitting,
+    nearest,
+)
 from kernelsmith.operators.declare import Layout
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Level
@@ -225,9 +235,9 @@ class _Search:
         yield from self.alternatives.workloads()
         mixed, long = list(self.mixed()), list(self.long())
         table = edges_of(self.blocks)
-        edges = self.edges(
-            dict.fromkeys([*table[:4], *(FEW_EDGES if self.level is Level.QUICK else EDGES), *table[4:]])
-        )
+        quick = self.level is Level.QUICK
+        known = FEW_EDGES if quick else (*EDGES[:FIRST_EDGES], *drawn_sizes(self.seed), *EDGES[FIRST_EDGES:])
+        edges = self.edges(dict.fromkeys([*table[:4], *known, *table[4:]]))
         singles = [self.kinds(mixed), self.on_long(long), self.singles(mixed), edges]
         if self.level is Level.QUICK:
             yield from _round_robin(singles)

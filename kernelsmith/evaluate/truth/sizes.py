@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from kernelsmith.operators.declare import TensorSpec
@@ -22,8 +23,16 @@ EDGES = (
 )
 """Sizes of one dim at which tails, warps (32 and 64 lanes), vectors (4, 8, 16 elements) and grids (65,535 programs)
 begin or end, and primes; those at which most kernels were seen to fail come first."""
+FIRST_EDGES = 20
+"""Of them, those that come before sizes that are drawn."""
 LONG = (8209, 4099, 2053, 1031, 521)
 """A long dim, as long as the operator allows: accumulators show their width here."""
+
+
+def drawn_sizes(seed: int) -> list[int]:
+    """One size at random from each octave, so that no table tells a kernel which sizes are never looked at."""
+    lots = random.Random(seed)
+    return [lots.randrange(1 << k, 2 << k) for k in range(3, 16)]
 
 
 def edges_of(blocks: Iterable[int]) -> list[int]:
