@@ -231,11 +231,14 @@ def _show(reports: tuple[KernelReport, ...], *, json: bool, quiet: bool) -> None
 
 
 def _rests_on(report: KernelReport) -> list[str]:
-    """What the verdict rests on; all of it where the input space was searched in earnest."""
+    """What the verdict rests on; with the gaps where more than a sample was asked for, and the map where one was
+    made in earnest."""
     from kernelsmith.report.evidence import evidence_lines, limits_lines, map_lines
 
     evidence = report.evidence
     if evidence is None:
         return []
     lines = evidence_lines(evidence)
-    return lines if evidence.level == "quick" else [*lines, *limits_lines(evidence), *map_lines(evidence)]
+    if evidence.level == "quick":
+        return [*lines, *limits_lines(evidence)] if evidence.swept else lines
+    return [*lines, *limits_lines(evidence), *map_lines(evidence)]
