@@ -63,6 +63,8 @@ class RunSpec(Frozen):
     """Text of the `--hint` file."""
     sweeps: tuple[Sweep, ...] = ()
     """What the winner's check walks size by size."""
+    at_once: int | None = None
+    """Most calls that the winner has to bear at once; None: as many as a full check makes by itself."""
     versions: dict[str, str] = {}
     """Of the distributions that judge, as they were when the run began."""
     unsafe_no_sandbox: bool = False

@@ -49,6 +49,7 @@ class Order(Frozen):
     start: str = ""
     hint: str = ""
     sweeps: tuple[Sweep, ...] = ()
+    at_once: int | None = None
 
 
 class Changes(Frozen):
@@ -186,6 +187,7 @@ def _spec(order: Order, target: str, info: OperatorInfo, seed: int) -> RunSpec:
         start=order.start,
         hint=order.hint,
         sweeps=order.sweeps,
+        at_once=order.at_once,
         versions=installed_versions(),
         unsafe_no_sandbox=order.settings.unsafe_no_sandbox,
     )

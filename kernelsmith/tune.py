@@ -280,6 +280,8 @@ class _Loop:
             sweeps=self.spec.sweeps if level is Level.FULL else (),
             **(self.winner_limits() if level is Level.FULL else {}),
         )
+        if self.spec.at_once is not None:
+            job = job.model_copy(update={"at_once": self.spec.at_once})
         key = _Judging(number, level)
 
         def work() -> Evaluation:

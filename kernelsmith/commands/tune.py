@@ -29,6 +29,7 @@ def tune(
     max_time: options.MaxTime = None,
     goal: options.Goal = None,
     sweep: options.Sweep = None,
+    at_once: options.AtOnce = None,
     width: options.Width = None,
     seed: options.Seed = None,
     foreign: options.Foreign = False,
@@ -52,14 +53,20 @@ def tune(
     """
     from kernelsmith import config, live, session
 
-    amounts = {"max_trials": max_trials, "max_tokens": max_tokens, "max_usd": max_usd}
-    limits = {**amounts, "max_time": max_time, "goal": goal}
+    limits = {
+        "max_trials": max_trials,
+        "max_tokens": max_tokens,
+        "max_usd": max_usd,
+        "max_time": max_time,
+        "goal": goal,
+    }
     flags = {"device": device, "model": model, "width": width, "unsafe_no_sandbox": unsafe_no_sandbox or None}
     flags["tolerance"] = tolerance
     settings = config.load(flags | limits | {"runs": runs, "prompts": prompts, "targets": targets})
     if resume is not None:
         fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed, "foreign": foreign}
-        _refuse_with_resume(fixed | {"tolerance": tolerance, "sweep": sweep, "print_prompt": print_prompt})
+        checks = {"tolerance": tolerance, "sweep": sweep, "at_once": at_once}
+        _refuse_with_resume({**fixed, **checks, "print_prompt": print_prompt})
         changes = session.Changes(limits=config.limits(limits), models=tuple(model or ()), width=width)
         with interruptible() as event, live.view(json=json, quiet=quiet) as view:
             _leave(session.resume(resume, settings, changes, session.Listener(view, event)))
@@ -72,6 +79,7 @@ def tune(
         start=session.read_text(start, "--start") if start else "",
         hint=session.read_text(hint, "--hint") if hint else "",
         sweeps=tuple(map(sweep_of, sweep or ())),
+        at_once=at_once,
     )
     if print_prompt:
         _print_prompt(session.first_prompt(order), json=json)
