@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Never
 
@@ -15,6 +15,7 @@ from kernelsmith.errors import KernelsmithError, UsageError
 if TYPE_CHECKING:
     from kernelsmith.proposal import Prompt
     from kernelsmith.records import TuneResult
+    from kernelsmith.session import Listener
 
 
 def tune(
@@ -51,15 +52,10 @@ def tune(
     Exit code 0: a correct kernel, measured faster than the best baseline (and the goal met); 1: none; 2: could not
     answer; 130: interrupted, and --resume goes on. Without any limit, a run takes ten minutes.
     """
-    from kernelsmith import config, live, session
+    from kernelsmith import config, session
 
-    limits = {
-        "max_trials": max_trials,
-        "max_tokens": max_tokens,
-        "max_usd": max_usd,
-        "max_time": max_time,
-        "goal": goal,
-    }
+    amounts = {"max_trials": max_trials, "max_tokens": max_tokens, "max_usd": max_usd}
+    limits = {**amounts, "max_time": max_time, "goal": goal}
     flags = {"device": device, "model": model, "width": width, "unsafe_no_sandbox": unsafe_no_sandbox or None}
     flags["tolerance"] = tolerance
     settings = config.load(flags | limits | {"runs": runs, "prompts": prompts, "targets": targets})
@@ -68,8 +64,7 @@ def tune(
         checks = {"tolerance": tolerance, "sweep": sweep, "at_once": at_once}
         _refuse_with_resume({**fixed, **checks, "print_prompt": print_prompt})
         changes = session.Changes(limits=config.limits(limits), models=tuple(model or ()), width=width)
-        with interruptible() as event, live.view(json=json, quiet=quiet) as view:
-            _leave(session.resume(resume, settings, changes, session.Listener(view, event)))
+        _leave(lambda heard: session.resume(resume, settings, changes, heard), json=json, quiet=quiet)
     if operator is None:
         raise UsageError("no operator file given", "kernelsmith tune OP, or kernelsmith tune --resume RUN")
     order = session.Order(
@@ -84,13 +79,15 @@ def tune(
     if print_prompt:
         _print_prompt(session.first_prompt(order), json=json)
         return
+    _leave(lambda heard: session.start(order, heard), json=json, quiet=quiet)
+
+
+def _leave(run: Callable[[Listener], TuneResult], *, json: bool, quiet: bool) -> Never:
+    """With the run's exit code, once it has ended; why nothing could be asked is an error like any other."""
+    from kernelsmith import live, session
+
     with interruptible() as event, live.view(json=json, quiet=quiet) as view:
-        result = session.start(order, session.Listener(view, event))
-    _leave(result)
-
-
-def _leave(result: TuneResult) -> Never:
-    """With the run's exit code; why nothing could be asked is an error like any other."""
+        result = run(session.Listener(view, event))
     if result.exit_code == EXIT_ERROR:
         raise KernelsmithError(result.message, f"mend that, then {result.next}")
     raise typer.Exit(result.exit_code)

@@ -284,6 +284,14 @@ def test_a_zygote_that_cannot_warm_up_says_why() -> None:
     assert open_fds() == before
 
 
+def test_a_zygote_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
+    environment = {"KILLED_ONCE": str(tmp_path / "killed")}
+    with light_zygote("without namespaces", warm="killed_once.warm", environment=environment) as zygote:
+        assert (tmp_path / "killed").exists()
+        with zygote.spawn("honest_role", limits=SMALL) as child:
+            assert ask(child, "ping") == "pong"
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_warm_runs_once_before_any_fork_and_no_fork_changes_what_it_left(mode: str) -> None:
     with light_zygote(mode, warm="warm_counter.count") as zygote:

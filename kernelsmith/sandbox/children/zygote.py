@@ -19,7 +19,14 @@ from types import MappingProxyType
 
 from kernelsmith.errors import InfrastructureError, SandboxError
 from kernelsmith.sandbox import usage
-from kernelsmith.sandbox.children.process import SPAWN_SECONDS, Wires, ZygoteProcess, ends_within, pid_behind
+from kernelsmith.sandbox.children.process import (
+    SPAWN_SECONDS,
+    Wires,
+    ZygoteGoneError,
+    ZygoteProcess,
+    ends_within,
+    pid_behind,
+)
 from kernelsmith.sandbox.children.watch import Facts, Watched, Watcher
 from kernelsmith.sandbox.confine import landlock
 from kernelsmith.sandbox.confine.advice import advise
@@ -220,7 +227,10 @@ class Zygote:
         self.close()
 
     def _start(self) -> ZygoteProcess:
-        server = ZygoteProcess(self._python, self._environment, self._setup)
+        try:
+            server = ZygoteProcess(self._python, self._environment, self._setup)
+        except ZygoteGoneError:  # killed, by a person or for memory; once more, as when one dies later
+            server = ZygoteProcess(self._python, self._environment, self._setup)
         if not server.layers.sound and not self._unsafe:
             server.close()
             reasons = "; ".join(server.layers.notes) or "neither Landlock nor mount namespaces, or no seccomp"
