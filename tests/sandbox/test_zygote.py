@@ -284,12 +284,15 @@ def test_a_zygote_that_cannot_warm_up_says_why() -> None:
     assert open_fds() == before
 
 
-def test_a_zygote_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
-    environment = {"KILLED_ONCE": str(tmp_path / "killed")}
-    with light_zygote("without namespaces", warm="killed_once.warm", environment=environment) as zygote:
-        assert (tmp_path / "killed").exists()
-        with zygote.spawn("honest_role", limits=SMALL) as child:
-            assert ask(child, "ping") == "pong"
+def test_a_zygote_that_is_killed_while_it_starts_is_started_again() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)  # the zygote may run as somebody else
+        environment = {"KILLED_ONCE": str(folder / "killed")}
+        with light_zygote("without namespaces", warm="killed_once.warm", environment=environment) as zygote:
+            assert (folder / "killed").exists()
+            with zygote.spawn("honest_role", limits=SMALL) as child:
+                assert ask(child, "ping") == "pong"
 
 
 @pytest.mark.parametrize("mode", MODES)
