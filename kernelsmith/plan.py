@@ -63,7 +63,10 @@ MAX_GRID = 2**31 - 1
 MAX_ELEMENTS = 2**40
 """Bound of every size, stride, offset and number of elements: no arithmetic on them overflows."""
 ALLOWED_OPTIONS = frozenset(
-    {"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "waves_per_eu", "kpack"}
+    {
+        *("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "waves_per_eu", "kpack"),
+        "launch_cooperative_grid",
+    }
 )
 """Launch options that may travel; never ones that swap in foreign code, such as `ir_override` or `extern_libs`."""
 

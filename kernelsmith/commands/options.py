@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+MOST_SEED, MOST_REPEATS = 2**63 - 1, 10_000_000
+
 Device = Annotated[str | None, typer.Option("--device", help="A target's name or a torch device type.")]
 Operator = Annotated[Path, typer.Option("--op", help="Operator file or KernelBench problem.")]
 Overrides = Annotated[
@@ -21,7 +23,9 @@ Sweep = Annotated[
     list[str] | None,
     typer.Option("--sweep", metavar="DIM=LOW..HIGH[:STEP]", help="Try every size of a dim too, as N=1..4096."),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Of the inputs; by default another every time.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, max=MOST_SEED, help="Of the inputs; by default another every time.")
+]
 UnsafeNoSandbox = Annotated[
     bool,
     typer.Option(
@@ -66,6 +70,7 @@ Repeats = Annotated[
         "--repeats",
         metavar="N",
         min=0,
+        max=MOST_REPEATS,
         help="Repeat small cases N times, and make calls at once; by default 3,000 times in a full check.",
     ),
 ]
