@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.check import aside
 from kernelsmith.evaluate.check.agenda import Agenda, Budget, named_blocks
 from kernelsmith.evaluate.check.aside import assumptions, narrow_offsets
@@ -29,12 +28,12 @@ from kernelsmith.evaluate.clock.bench import POOL, Bench, host_alone
 from kernelsmith.evaluate.clock.configs import Dispatch, Vector, choose
 from kernelsmith.evaluate.clock.gate import Turns
 from kernelsmith.evaluate.clock.outer import OuterClock
-from kernelsmith.evaluate.extent import Checked, extended, load_request
+from kernelsmith.evaluate.extent import Extent, load_request
 from kernelsmith.evaluate.repeat.repeat import Repeater
 from kernelsmith.evaluate.room.admission import Place
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.evaluate.sessions import allowance
-from kernelsmith.evaluate.sessions.failure import CandidateFailure, KilledFailure
+from kernelsmith.evaluate.sessions.failure import CandidateFailure, KilledFailure, standing
 from kernelsmith.evaluate.sessions.owntime import OwnTime
 from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
 from kernelsmith.evaluate.sessions.stuck import DoubtError
@@ -50,6 +49,8 @@ from kernelsmith.sandbox.wire.messages import Tunable
 from kernelsmith.space import Region, RegionStatus
 
 CASES_ELSEWHERE = 8
+REPEATS_SHARE = 0.5
+"""Of the time that a user set and cases left, what repeats may take where dims are walked after them."""
 
 
 @dataclass
@@ -67,10 +68,11 @@ class _Clock:
         return StageSeconds(compile=self.compile, check=check, bench=self.bench, total=total)
 
 
-def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True) -> Evaluation:
+def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True, walks: bool = True) -> Evaluation:
     """The verdict on one candidate; `tell` hears why it waits for a place on this machine.
 
     Without the screen, which the drill leaves out to show that it is never the last line of defence, the rest holds.
+    `walks`: whether dims are walked, as the job asks or its level does.
     Raises UsageError, SandboxError, InfrastructureError.
     """
     operator = room.operator(job.operator)
@@ -82,9 +84,9 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True)
     try:
         with room.admission.admitted(kind, allowance.guess(room.sizes(operator)), tell) as place:
             try:
-                evaluation = _verdict(job, room, operator, clock, place, tell)
+                evaluation = _verdict(job, room, operator, clock, place, tell, walks=walks)
             except KilledFailure:  # once, that is not the candidate's fault
-                evaluation = _verdict(job, room, operator, clock, place, tell, last=True)
+                evaluation = _verdict(job, room, operator, clock, place, tell, walks=walks, last=True)
     except DoubtError as doubt:
         room.probe()  # raises where the machine is to blame
         message = f"its kernels ran, and then the launcher process claimed that the machine is broken: {doubt.message}"
@@ -93,9 +95,33 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True)
 
 
 def _verdict(
-    job: Job, room: Room, operator: LoadedOperator, clock: _Clock, place: Place, tell: Tell, *, last: bool = False
+    job: Job,
+    room: Room,
+    operator: LoadedOperator,
+    clock: _Clock,
+    place: Place,
+    tell: Tell,
+    *,
+    walks: bool,
+    last: bool = False,
 ) -> Evaluation:
     """One attempt; the `last` one blames the candidate whoever killed its processes, else that raises KilledFailure."""
+    ranges = {dim.name: (dim.low, dim.high) for dim in operator.dims}
+    collector = Collector(job.level, dims=ranges, versions=room.versions, tolerance=operator.policy)
+    with closing(Extent(job, room, operator, place, collector, tell, walks=walks)) as extent:
+        evaluation, evaluating = _attempt(job, room, operator, clock, place, extent, last=last)
+        if evaluation.outcome is not Outcome.PASSED:
+            begin = time.monotonic()
+            evaluation = extent.follow(evaluation, evaluating.chosen, evaluating.budget)
+            clock.check += time.monotonic() - begin
+    return evaluation.model_copy(update={"evidence": collector.evidence(clock.check)})
+
+
+def _attempt(
+    job: Job, room: Room, operator: LoadedOperator, clock: _Clock, place: Place, extent: Extent, *, last: bool
+) -> tuple[Evaluation, _Evaluating]:
+    """With the two processes of the check; where a failure holds is not looked for yet."""
+    collector = extent.collector
     limits = allowance.limits(room.sizes(operator), room.threads, on_card=room.card.node is not None)
     own_time = OwnTime(job.seconds)
     with (
@@ -106,8 +132,6 @@ def _verdict(
         place.users[:] = (candidate.child, launcher.child)
         checked = job.checked and room.card.node is None  # there are checked builds for the CPU only
         examiner = Examiner(launcher, job.source, job.level, job.seed) if checked else None
-        ranges = {dim.name: (dim.low, dim.high) for dim in operator.dims}
-        collector = Collector(job.level, dims=ranges, versions=room.versions, tolerance=operator.policy)
         checker = Checker(
             room.truths,
             operator,
@@ -122,23 +146,21 @@ def _verdict(
         repeater = Repeater(
             checker, candidate, launcher, level=job.level, seed=job.seed, runs=job.repeats, at_once=job.at_once
         )
-        evaluating = _Evaluating(job, room, operator, candidate, launcher, checker, turns, clock, repeater)
+        evaluating = _Evaluating(job, room, operator, candidate, launcher, checker, turns, clock, repeater, extent)
         try:
             evaluation = evaluating.run()
             place.whole = True
         except CandidateFailure as failure:
             if isinstance(failure, KilledFailure) and not last:
                 raise
-            # the verdict stands, whatever happens while somebody looks for its reason
-            with contextlib.suppress(CandidateFailure, InfrastructureError), turns.shared():
+            with standing(), turns.shared():
                 checker.explain(failure)
-            evaluation = failure.evaluation()
+            evaluation = evaluating.failed(failure)
             if failure.where is not None:
                 collector.failed(failure.where, failure.outcome)
     clock.compile = checker.compile_seconds + candidate.build_seconds + launcher.build_seconds
-    evaluation = extended(evaluation, Checked(job, room, operator, place, collector, evaluating.chosen), tell)
     notes = (*evaluation.notes, *(examiner.notes if examiner is not None else ()))
-    return evaluation.model_copy(update={"notes": notes, "evidence": collector.evidence(clock.check)})
+    return evaluation.model_copy(update={"notes": notes}), evaluating
 
 
 @dataclass
@@ -154,20 +176,28 @@ class _Evaluating:
     turns: Turns
     clock: _Clock
     repeater: Repeater
+    extent: Extent
+    budget: Budget = field(init=False)
+    sampled: list[Region] = field(default_factory=list)
+    """Once all cases were right."""
     chosen: list[Case] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
     """What it takes for granted beyond the declaration."""
     disturbance: float = 0.0
     """Share of the processor that others used when the measurement began."""
 
+    def __post_init__(self) -> None:
+        self.budget = Budget(self.job)
+
     def run(self) -> Evaluation:
         begin = time.monotonic()
         try:
             with self.turns.shared():
                 tunables = self.load()
-                checked = self.check(tunables)
+                self.check(tunables)
+            self.walk()
         except CandidateFailure as failure:
-            with contextlib.suppress(CandidateFailure, InfrastructureError), self.turns.shared():
+            with standing(), self.turns.shared():
                 self.repeater.again(failure)
             raise
         finally:
@@ -185,13 +215,27 @@ class _Evaluating:
         return Evaluation(
             outcome=Outcome.PASSED,
             stage=Stage.BENCH if timings else Stage.CHECK,
-            cases=len(checked),
-            verified=tuple(checked),
+            cases=len(self.sampled),
+            verified=(*self.sampled, *self.extent.regions),
             timings=timings,
             choices=dispatch.described(tunables),
             builds=builds,
             notes=tuple(self.notes()),
         )
+
+    def failed(self, failure: CandidateFailure) -> Evaluation:
+        """With what was found before it failed, where the cases of the check were right."""
+        update = {"cases": len(self.sampled), "notes": tuple(self.notes())} if self.sampled else {}
+        return failure.evaluation().model_copy(update=update)
+
+    def walk(self) -> None:
+        """Sizes in a row, in processes of their own. Raises CandidateFailure for the first that is wrong."""
+        with self.checker.excused():  # each size has a limit of its own
+            wrong = self.extent.walk(self.budget)
+        if wrong is not None:
+            case, failure = wrong
+            failure.suspect = None  # its plan was another launcher's
+            raise failure.at(case.where())
 
     def load(self) -> tuple[Tunable, ...]:
         request = load_request(self.job, self.operator)
@@ -207,13 +251,14 @@ class _Evaluating:
             self.checker.excused(),
             closing(CandidateSession(room.zygote, limits, own, room.binaries, own_time)) as candidate,
             closing(LauncherSession(room.zygote, limits, own, room.binaries, own_time)) as launcher,
+            self.extent.place.beside(candidate.child, launcher.child),
         ):
             candidate.load(load_request(self.job, self.operator), None, aside.SECONDS)
             yield Checker(room.truths, self.operator, candidate, launcher, seed=self.job.seed, time=own_time)
 
-    def check(self, tunables: Sequence[Tunable]) -> list[Region]:
+    def check(self, tunables: Sequence[Tunable]) -> None:
         """Every case of the level; small cases first, so that a broken candidate costs little."""
-        budget = Budget(self.job)
+        self.budget = budget = Budget(self.job)
         blocks = named_blocks(self.job.source, tunables)
         agenda = Agenda(self.operator, self.job, blocks, self.checker.blocks, budget)
         self.chosen = agenda.tried  # grows while the cases are checked
@@ -229,8 +274,10 @@ class _Evaluating:
         if not self.job.bench:
             refuse_wrong(self.checker, tunables, self.chosen, self.job.level, budget)
         agenda.tell(self.checker.collector)
-        self.repeater.check(self.chosen, budget.left if budget.given else math.inf)
-        return [
+        self.repeater.check(
+            self.chosen, budget.left * (REPEATS_SHARE if self.extent.walks else 1) if budget.given else math.inf
+        )
+        self.sampled = [
             Region(
                 dims={name: (size, size) for name, size in case.dims.items()},
                 dtypes=case.dtypes,

@@ -24,8 +24,9 @@ def evaluate(job: Job, room: Room, tell: Tell) -> Evaluation:
         return judging.evaluate(job, room, tell)
     seconds = min(job.check_seconds or SECONDS, SECONDS)
     update = {"target": room.host.target.name, "level": Level.FULL, "check_seconds": seconds}
-    update |= {"bench": False, "sweeps": (), "repeats": 0}
-    found = judging.evaluate(job.model_copy(update=update), room.host, tell)
+    update |= {"bench": False, "repeats": 0}
+    # sizes in a row are walked on the card: one call of each, without any checked build, shows no more here
+    found = judging.evaluate(job.model_copy(update=update), room.host, tell, walks=False)
     if found.faults:
         message = f"on the processor, before it met {room.card.name}: {found.message}"
         return found.model_copy(update={"message": message})

@@ -51,9 +51,9 @@ def test_what_only_checked_builds_show_never_meets_the_card(card: Room, monkeypa
     rooms: list[Room] = []
     real = judging.evaluate
 
-    def seen(one: Job, room: Room, tell: object) -> Evaluation:
+    def seen(one: Job, room: Room, tell: object, *, walks: bool = True) -> Evaluation:
         rooms.append(room)
-        return real(one, room)
+        return real(one, room, walks=walks)
 
     monkeypatch.setattr(judging, "evaluate", seen)
     assert card.card.node == "/dev/null" and card.host.card.node is None
@@ -73,8 +73,8 @@ def test_an_honest_kernel_goes_on_to_the_card(card: Room) -> None:
 def test_what_cannot_run_on_a_processor_is_not_held_against_it(card: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     real = judging.evaluate
 
-    def refusing(one: Job, room: Room, tell: object) -> Evaluation:
-        verdict = real(one, room)
+    def refusing(one: Job, room: Room, tell: object, *, walks: bool = True) -> Evaluation:
+        verdict = real(one, room, walks=walks)
         if room is card:
             return verdict
         return Evaluation(outcome=Outcome.COMPILE_ERROR, stage=verdict.stage, message="inline PTX\nin line 3")

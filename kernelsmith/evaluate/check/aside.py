@@ -19,7 +19,7 @@ from kernelsmith.evaluate.truth.explore import far, reaches_far, undeclared
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.operators.declare import Layout
 from kernelsmith.operators.load import LoadedOperator
-from kernelsmith.outcome import Outcome
+from kernelsmith.outcome import Outcome, Stage
 
 SECONDS = 60.0
 """For all cases of one such process."""
@@ -59,7 +59,7 @@ def narrow_offsets(operator: LoadedOperator, open_checker: Open, collector: Coll
         name = next(n for n, layout in case.layouts.items() if layout == Layout.FAR)
         if (failure := _failure(open_checker, case)) is None:
             collector.ran(case.where())
-        elif failure.outcome not in WRONG or isinstance(failure, KilledFailure):
+        elif failure.outcome not in WRONG or isinstance(failure, KilledFailure) or failure.stage is Stage.LOAD:
             why = failure.message.partition("\n")[0]
             collector.leave_out(f"offsets beyond 2**31 elements in {name} were not judged: {why}")
         elif reaches_far(operator, name):
@@ -75,24 +75,32 @@ def assumptions(operator: LoadedOperator, open_checker: Open) -> list[str]:
     """What the candidate takes for granted of layouts that are not declared, in sentences."""
     pending: Sequence[tuple[str, Layout, Case]] = undeclared(operator)
     found = []
-    while pending:
-        with open_checker() as checker:
-            for number, (name, layout, case) in enumerate(pending, 1):
-                failure = _tried(checker, case)
-                if failure is not None and failure.outcome in WRONG:
-                    what = "crashes" if failure.outcome is Outcome.CRASHED else "wrong"
-                    found.append(ASSUMED[layout].format(name=name, what=what))
-                if failure is not None:  # its processes may be gone
-                    pending = pending[number:]
-                    break
-            else:
-                return found
+    try:
+        while pending:
+            with open_checker() as checker:
+                for number, (name, layout, case) in enumerate(pending, 1):
+                    failure = _tried(checker, case)
+                    if failure is not None and failure.outcome in WRONG:
+                        what = "crashes" if failure.outcome is Outcome.CRASHED else "wrong"
+                        found.append(ASSUMED[layout].format(name=name, what=what))
+                    if failure is not None:  # its processes may be gone
+                        pending = pending[number:]
+                        break
+                else:
+                    return found
+    except CandidateFailure as failure:  # its module was loaded before, by the check
+        why = failure.message.partition("\n")[0]
+        found.append(f"layouts that are not declared were not all tried: {why}")
     return found
 
 
 def _failure(open_checker: Open, case: Case) -> CandidateFailure | None:
-    with open_checker() as checker:
-        return _tried(checker, case)
+    try:
+        with open_checker() as checker:
+            checker.case(case)
+    except CandidateFailure as failure:
+        return failure
+    return None
 
 
 def _tried(checker: Checker, case: Case) -> CandidateFailure | None:

@@ -65,8 +65,25 @@ class Place:
     ticket: Ticket
     users: list[User] = field(default_factory=list)
     """Its processes, named as they start."""
+    _beside: int = 0
+    """Bytes at most of those that lived beside them for a while."""
     whole: bool = False
     """Whether it went through every stage, so that the next one of its kind is expected to take as much."""
+
+    @contextlib.contextmanager
+    def beside(self, *users: User) -> Iterator[None]:
+        """Inside, these processes live beside the others, and none that lived beside them before."""
+        self.users += users
+        try:
+            yield
+        finally:
+            self._beside = max(self._beside, sum(user.peak for user in users))
+            self.users = [one for one in self.users if one not in users]
+
+    @property
+    def peak(self) -> int:
+        """Bytes at most so far."""
+        return sum(user.peak for user in self.users) + self._beside
 
     @property
     def outstanding(self) -> int:
@@ -111,7 +128,7 @@ class Admission:
             with self._changed:
                 del self._places[place.ticket.name]
                 if place.whole:
-                    self._peaks[kind].append(sum(user.peak for user in place.users))
+                    self._peaks[kind].append(place.peak)
                 place.ticket.close()
                 self._changed.notify_all()
 

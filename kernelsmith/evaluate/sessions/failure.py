@@ -6,8 +6,12 @@ caught where a job ends.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from kernelsmith.errors import KernelsmithError
+from kernelsmith.evaluate.sessions.stuck import StuckError
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.evidence import Mismatch
 from kernelsmith.faults import Fault
@@ -72,6 +76,18 @@ class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not 
 
 class KilledFailure(CandidateFailure):
     """Its process was ended by SIGKILL, and not by us: by a person or the kernel, or in some modes by itself."""
+
+
+@contextmanager
+def standing() -> Iterator[None]:
+    """A verdict that has been reached stands, whatever happens inside, where somebody looks for more about it; only a
+    process that does not die is never passed over, for what it holds is not free."""
+    try:
+        yield
+    except StuckError:
+        raise
+    except (CandidateFailure, KernelsmithError):
+        return
 
 
 def failure_of(reply: Failed, stage: Stage) -> CandidateFailure:

@@ -33,6 +33,10 @@ class OwnTime:
         """Seconds until all is used up; negative after that."""
         return self._end - self.now
 
+    def restart(self, seconds: float) -> None:
+        """There are so many from now on, whatever was left."""
+        self._end = self.now + seconds
+
     @contextmanager
     def excused(self) -> Iterator[None]:
         """What passes inside is not the candidate's time."""
