@@ -46,7 +46,7 @@ LIMITS = {Level.QUICK: FIRST, Level.FULL: 400, Level.EXHAUSTIVE: 400}
 WALKED, STRIDE = 4096, 64
 """At the exhaustive level every dim takes every size up to this one; at the full level every multiple of the other."""
 ELEMENTS = {Level.QUICK: 1 << 17, Level.FULL: 1 << 21, Level.EXHAUSTIVE: 1 << 21}
-"""Input elements a case may have that is not a workload."""
+"""Elements that the inputs, and the outputs, of a case may have that is not a workload."""
 LOOPED_CALLS = 500
 """A reference with more aten calls loops over a dim in Python: long dims would take it minutes."""
 APART = {Layout.ROWS_SLICED, Layout.FAR}

@@ -1,12 +1,19 @@
-"""Legal sizes: the nearest ones to those that are wanted, and which sizes of a dim show faults. Called by `explore`."""
+"""Legal sizes: the nearest ones to those that are wanted, which sizes of a dim show faults, and how much memory they
+take. Called by `explore` and by whoever walks a dim."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+from kernelsmith.errors import OperatorError
+from kernelsmith.evaluate.truth.alternatives import Alternatives
+from kernelsmith.evaluate.truth.answers import run
+from kernelsmith.evaluate.truth.inputs import materialise
 from kernelsmith.operators.declare import TensorSpec
 from kernelsmith.operators.expressions import Dim
 from kernelsmith.operators.loaded import LoadedOperator
@@ -41,8 +48,18 @@ def edges_of(blocks: Iterable[int]) -> list[int]:
     return list(dict.fromkeys([*near, *(n for b in blocks for n in (2 * b + 1, 3 * b - 1, 2 * b, b + b // 2))]))
 
 
+SMALL, CHEAP = 8, 1 << 20
+"""Size of all dims at which outputs are looked at, and the most input elements for that."""
+
+
 def elements(op: LoadedOperator, dims: Mapping[str, int]) -> int:
-    """Elements of all tensor arguments."""
+    """Elements of all tensor arguments, or of what the reference is expected to return where these are more: a truth
+    takes several times their bytes."""
+    growth = _growth(op)
+    return max(_given(op, dims), growth.at(dims) if growth is not None else 0)
+
+
+def _given(op: LoadedOperator, dims: Mapping[str, int]) -> int:
     total = 0
     for name, spec in op.arguments.items():
         if isinstance(spec, TensorSpec):
@@ -51,8 +68,54 @@ def elements(op: LoadedOperator, dims: Mapping[str, int]) -> int:
     return total
 
 
+@dataclass(frozen=True)
+class _Growth:
+    """How many elements the reference returns: `count` at `dims`, growing with these powers of each dim."""
+
+    count: int
+    dims: Mapping[str, int]
+    powers: Mapping[str, int]
+
+    def at(self, dims: Mapping[str, int]) -> int:
+        return int(self.count * math.prod((dims[n] / size) ** self.powers[n] for n, size in self.dims.items()))
+
+
+@functools.lru_cache(maxsize=16)
+def _growth(op: LoadedOperator) -> _Growth | None:
+    """Learned from the reference at small sizes and with each dim doubled; None where it does not run at any that are
+    cheap. A power is rounded up: what depends on a dim in another way is taken for more than it is."""
+    tried = (dict.fromkeys((d.name for d in op.dims), SMALL), *(dict(w.dims) for w in op.workloads))
+    for wanted in tried:
+        small = nearest(op, wanted)
+        if small is not None and all(small.values()) and (count := _returned(op, small)):
+            return _Growth(count, small, {d.name: _power(op, small, count, d.name) for d in op.dims})
+    return None
+
+
+def _power(op: LoadedOperator, small: dict[str, int], count: int, name: str) -> int:
+    """Other dims may have to grow with this one, and are then held to have as much part in it."""
+    large = nearest(op, small | {name: 2 * small[name]})
+    grown = math.log(math.prod(large.values()) / math.prod(small.values())) if large is not None else 0.0
+    if large is None or large[name] <= small[name] or grown <= 0 or not (more := _returned(op, large)):
+        return 0
+    return max(0, math.ceil(math.log(more / count) / grown - 1e-6))
+
+
+def _returned(op: LoadedOperator, dims: dict[str, int]) -> int:
+    """Elements of what the reference returns and changes; 0 where it is not known."""
+    case = Alternatives(op).case(dims) if _given(op, dims) <= CHEAP else None
+    if case is None:
+        return 0
+    inputs = materialise(op, case, seed=0)
+    try:
+        answer = run(op, inputs, inputs.tensors(), op.reference)
+    except OperatorError:  # whoever asks for a truth is told so
+        return 0
+    return sum(one.numel() for one in answer.all)
+
+
 def fitting(op: LoadedOperator, wanted: Mapping[str, int], most: int) -> dict[str, int] | None:
-    """Legal dims near `wanted` at which the arguments have at most `most` elements."""
+    """Legal dims near `wanted` at which neither the arguments nor what is returned have more than `most` elements."""
     goal = dict(wanted)
     for _ in range(24):
         dims = nearest(op, goal)
