@@ -28,7 +28,7 @@ def card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     folder = tmp_path_factory.mktemp("targets")
     cpu = (ROOT / "targets" / "cpu.toml").read_text()
     (folder / "cpu.toml").write_text(cpu)
-    access = '\n[access]\ncards = "/dev/null"\n'
+    access = '"access.cards" = "a device file that is always there"\n\n[access]\ncards = "/dev/null"\n'
     (folder / "stand-in.toml").write_text(cpu.replace('name = "cpu"', 'name = "stand-in"') + access)
     with closing(Room("stand-in", targets=folder)) as room:
         yield room
