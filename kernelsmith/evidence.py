@@ -102,22 +102,18 @@ class Swept(Frozen):
     """Ranges of sizes, both ends included, at which it failed."""
 
 
-class Together(Frozen):
-    """Calls of which several were under way at once."""
-
-    at_once: int = Field(gt=0)
-    runs: int = Field(gt=0)
-    wrong: int = Field(ge=0)
-
-
 class Rate(Frozen):
-    """How many of so many equal runs were wrong."""
+    """How many of so many runs were wrong."""
 
     runs: int = Field(gt=0)
     wrong: int = Field(ge=0)
     ci95: tuple[float, float]
     """Clopper-Pearson interval of the share; where no run was wrong, its upper end is the one-sided bound at 95 %,
-    which the rule of three approximates."""
+    which the rule of three approximates.
+
+    Runs end early once enough are wrong; the interval is that of a number fixed beforehand, which holds the one for
+    runs up to the n-th wrong one. Where runs differ in how programs run, or in their inputs, the share is that of this
+    mixture."""
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -131,6 +127,12 @@ class Rate(Frozen):
         low, high = (f"{100 * end:.2g} %" for end in self.ci95)
         share = f"{100 * self.wrong / self.runs:.2g} %"
         return f"{self.wrong:,} of {self.runs:,} runs ({share}, 95 % interval {low} to {high})"
+
+
+class Together(Rate):
+    """Calls of which several were under way at once."""
+
+    at_once: int = Field(gt=0)
 
 
 class Repeats(Frozen):
@@ -157,8 +159,7 @@ class Repeats(Frozen):
         right = [f"{rate.runs:,} {name}" for name, rate in kinds if not rate.wrong]
         if wrong:
             return f"wrong in {' and in '.join(wrong)}" + (f", in none of {' and '.join(right)}" if right else "")
-        most = _rounded_down(1 / max(rate.ci95[1] for _, rate in kinds))
-        return f"{' and '.join(right)}, none wrong: fewer than 1 in {most:,} at 95 %"
+        return f"{' and '.join(right)}, none wrong: {_at_most(max(rate.ci95[1] for _, rate in kinds))}"
 
     @property
     def bits(self) -> str:
@@ -171,11 +172,19 @@ class Repeats(Frozen):
     @property
     def at_once(self) -> str:
         """What calls at once show; empty where there were none."""
-        wrong = [f"{one.wrong} of {one.runs} wrong with {one.at_once} at once" for one in self.together if one.wrong]
+        wrong = [f"wrong in {one.words} with {one.at_once} at once" for one in self.together if one.wrong]
         if wrong:
             return f"calls at once: {', '.join(wrong)}"
-        calm = max((one.at_once for one in self.together), default=1)
-        return f"up to {calm} calls at once, none wrong" if calm > 1 else ""
+        if not self.together:
+            return ""
+        most = max(self.together, key=lambda one: one.at_once)
+        return f"up to {most.at_once} calls at once, none of {most.runs} wrong: {_at_most(most.ci95[1])}"
+
+
+def _at_most(share: float) -> str:
+    """A bound on the share of wrong runs, in words."""
+    most = _rounded_down(1 / share)
+    return f"fewer than 1 in {most:,} at 95 %" if most > 1 else "too few to say how seldom it may be wrong"
 
 
 def _rounded_down(number: float) -> int:

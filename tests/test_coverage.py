@@ -19,7 +19,10 @@ def case(n: int, dtype: str = "float32", layout: str = "contiguous", outcome: Ou
 
 def evidence() -> Evidence:
     sweep = Swept(sweep=Sweep(name="N", low=1, high=40), base=Where(), tried=40, wrong=((9, 9), (33, 40)))
-    together = (Together(at_once=8, runs=64, wrong=0), Together(at_once=16, runs=64, wrong=3))
+    together = (
+        Together(at_once=8, runs=64, wrong=0, ci95=(0.0, 0.046)),
+        Together(at_once=16, runs=64, wrong=3, ci95=(0.0098, 0.13)),
+    )
     return Evidence(
         level=Level.FULL,
         dims={"N": (1, 64)},
@@ -73,7 +76,8 @@ def test_repeats_and_sweeps_in_words() -> None:
     assert found.repeats is not None
     assert repeats_line(found.repeats) == (
         "repeats: 3,000 replays, none wrong: fewer than 1 in 1,000 at 95 %; not bitwise reproducible: results differ "
-        "in the last bits from run to run; calls at once: 3 of 64 wrong with 16 at once"
+        "in the last bits from run to run; calls at once: wrong in 3 of 64 runs (4.7 %, 95 % interval 0.98 % to "
+        "13 %) with 16 at once"
     )
     assert swept_line(found.swept[0]) == "sweep N=1..40: all 40 sizes, wrong at 9, 33..40"
     half = found.swept[0].model_copy(update={"tried": 20, "wrong": ()})

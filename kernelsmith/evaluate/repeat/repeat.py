@@ -1,13 +1,15 @@
 """Is a candidate right every time? Small cases again and again: real calls, replays in every order, calls at once.
 
 `Repeater.check` looks for faults that come now and then where everything was right so far; `Repeater.again` asks of a
-case that failed whether it always does. Both say how often, with an interval. Known limit: calls at once are those of
+case that failed whether it always does. Both say how often, with an interval. Known limits: calls at once are those of
 threads in one process, since what they share is the host function's to decide; a launcher that replays one plan several
-times at once would share what two calls never do. Called by `evaluate`, on the thread that owns both sessions.
+times at once would share what two calls never do. And that a run took place is its process's word (see `runs`). Called
+by `evaluate`, on the thread that owns both sessions.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import random
@@ -20,9 +22,11 @@ import torch
 from kernelsmith.base import digest
 from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.repeat import together
-from kernelsmith.evaluate.repeat.runs import WAYS, Runs, Way
-from kernelsmith.evaluate.repeat.statistics import clean_runs, interval
+from kernelsmith.evaluate.repeat.causes import WAYS, Replaying
+from kernelsmith.evaluate.repeat.runs import ManyRuns
+from kernelsmith.evaluate.repeat.statistics import clean_runs, rate
 from kernelsmith.evaluate.repeat.tally import Tally
+from kernelsmith.evaluate.repeat.verdict import verdict
 from kernelsmith.evaluate.sessions.failure import CandidateFailure, Suspect
 from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
 from kernelsmith.evaluate.truth.compare import Finding, held_otherwise
@@ -31,7 +35,7 @@ from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.evaluate.truth.truths import Known
 from kernelsmith.evidence import Rate, Repeats, Together
 from kernelsmith.outcome import Level, Outcome, Stage
-from kernelsmith.sandbox.wire.messages import Order, Structure
+from kernelsmith.sandbox.wire.messages import Structure
 
 SELDOM = 1 / 1000
 """The share of wrong runs that a full check rules out at 95 %."""
@@ -53,6 +57,8 @@ MESSAGE_SECONDS = 1.0
 """What one message may take, as far as that can be told."""
 ENOUGH = 30
 """Wrong runs after which the rate is known well enough."""
+CERTAIN_RUNS = 16
+"""More runs on a content that was always wrong so far. If they are wrong too, at least 83 % of all are, at 95 %."""
 TRUTH_SHARE = 0.25
 """Of the time that passes, the most that goes into new contents."""
 FIRST_CONTENT = 1000
@@ -75,12 +81,7 @@ class _Series:
 
     @property
     def rate(self) -> Rate | None:
-        return _rate(self.tallies)
-
-
-def _rate(tallies: Sequence[Tally]) -> Rate | None:
-    runs, wrong = sum(tally.runs for tally in tallies), sum(tally.wrong for tally in tallies)
-    return Rate(runs=runs, wrong=wrong, ci95=interval(wrong, runs)) if runs else None
+        return rate(self.wrong, self.runs) if self.runs else None
 
 
 class Repeater:
@@ -106,7 +107,7 @@ class Repeater:
         self._seconds = SECONDS[level] if runs is None else math.inf
         self._most = at_once if runs is not None or level is not Level.QUICK else 1
         self._random = random.Random(int(digest("repeats", str(seed)), 16))
-        self._ways: Iterator[Way] = itertools.cycle(WAYS)
+        self._ways: Iterator[Replaying] = itertools.cycle(WAYS)
         self._together: tuple[Together, ...] = ()
         self.repeats: Repeats | None = None
         """What was shown, if anything was."""
@@ -114,7 +115,7 @@ class Repeater:
     def check(self, cases: Sequence[Case], most: float = math.inf) -> None:
         """Repeat some of these, which were right so far, for at most so many seconds and one message of each kind.
 
-        Raises CandidateFailure for what is wrong now and then.
+        Raises CandidateFailure for what is wrong: now and then, on some contents, or when several calls run at once.
         """
         chosen = self._chosen(cases)
         if not self._wanted or not chosen:
@@ -122,18 +123,17 @@ class Repeater:
                 self._checker.collector.leave_out("no call was repeated: all cases are large")
             return
         calls, replays = _Series(), _Series()
-        wrong_ways: dict[Way, int] = {}
         begin, seconds = time.monotonic(), min(self._seconds, most)
         try:
             for number, case in enumerate(chosen):
                 share = (number + 1) / len(chosen)
                 until = begin + seconds * share
                 proven = self._checker.variant(case, ())
-                self._repeat(case, proven, (calls, replays), int(self._wanted * share), until, wrong_ways)
-                self._refuse(case, proven, calls, replays, wrong_ways)
+                self._repeat(case, proven, (calls, replays), int(self._wanted * share), until)
+                self._refuse(case, proven, calls, replays)
                 self._checker.forget(proven)
             if self._most > 1:
-                self._at_once(chosen[0], calls, min(seconds, SECONDS[Level.FULL]))
+                self._at_once(chosen[0], min(seconds, SECONDS[Level.FULL]))
         finally:
             self._note(calls, replays)
         if (fewest := min(calls.runs, replays.runs)) < self._wanted:
@@ -145,7 +145,7 @@ class Repeater:
         suspect = failure.suspect
         if failure.outcome not in (Outcome.WRONG_VALUES, Outcome.NOT_IN_PLAN) or suspect is None or not self._wanted:
             return
-        replayed = suspect.called is None
+        replayed = failure.where is not None and failure.where.replay
         tally = Tally(self._judged)
         contents = [self._checker.known(suspect.case, suspect.content)]
         proven = self._checker.variant(suspect.case, ()) if replayed else None
@@ -155,15 +155,15 @@ class Repeater:
             runs = self._runs(contents, 0)
             begin = time.monotonic()
             if proven is not None:
-                runs.replays(proven, count, tally, itertools.repeat(Way()))
+                runs.replays(proven, count, tally, itertools.repeat(Replaying()))
             else:
                 runs.calls(count, tally)
             if tally.wrong == tally.runs:
                 return
             count = self._next(runs, count, time.monotonic() - begin, FULL_RUNS - tally.runs)
         if tally.wrong:
-            rate = _rate([tally])
-            self.repeats = Repeats(replays=rate) if replayed else Repeats(calls=rate)
+            shown = rate(tally.wrong, tally.runs)
+            self.repeats = Repeats(replays=shown) if replayed else Repeats(calls=shown)
             self._checker.collector.repeats(self.repeats)
             failure.outcome = Outcome.NONDETERMINISTIC
             failure.message = f"{self.repeats.rate}, all on the same inputs; the first time, {failure.message}"
@@ -187,7 +187,6 @@ class Repeater:
         series: tuple[_Series, _Series],
         wanted: int,
         until: float,
-        wrong_ways: dict[Way, int],
     ) -> None:
         """Calls and replays by turns, until there are as many as wanted, enough are wrong, or the time is over."""
         calls, replays = series
@@ -207,8 +206,7 @@ class Repeater:
             counts[0] = self._next(runs, count, middle - begin, wanted)
             count = min(counts[1], wanted - replays.runs)
             if count > 0 and replayed.wrong < ENOUGH:
-                for way, wrong in runs.replays(proven, count, replayed, self._ways).items():
-                    wrong_ways[way] = wrong_ways.get(way, 0) + wrong
+                runs.replays(proven, count, replayed, self._ways)
             counts[1] = self._next(runs, count, time.monotonic() - middle, wanted)
             if max(called.wrong, replayed.wrong) >= ENOUGH:
                 return
@@ -227,10 +225,10 @@ class Repeater:
                 spent += time.monotonic() - before
             yield first, contents
 
-    def _runs(self, contents: Sequence[Known], first: int) -> Runs:
-        return Runs(self._candidate, self._launcher, contents, first, self._random, self._checker.remaining)
+    def _runs(self, contents: Sequence[Known], first: int) -> ManyRuns:
+        return ManyRuns(self._candidate, self._launcher, contents, first, self._random, self._checker.remaining)
 
-    def _next(self, runs: Runs, count: int, seconds: float, wanted: int) -> int:
+    def _next(self, runs: ManyRuns, count: int, seconds: float, wanted: int) -> int:
         """How many runs the next message asks for, if `count` took so long."""
         able = int(count * MESSAGE_SECONDS / max(seconds, 1e-6))
         return max(1, min(runs.batch, able, max(wanted, 1)))
@@ -243,36 +241,48 @@ class Repeater:
 
     # ---------------------------------------------------------------- verdicts
 
-    def _refuse(self, case: Case, proven: Proven, calls: _Series, replays: _Series, wrong_ways: dict[Way, int]) -> None:
-        """Raises CandidateFailure if anything was wrong."""
-        finding = calls.tallies[-1].finding or replays.tallies[-1].finding
+    def _refuse(self, case: Case, proven: Proven, calls: _Series, replays: _Series) -> None:
+        """Raises CandidateFailure if anything was wrong with the last case, which is the first one then."""
+        called, replayed = calls.tallies[-1], replays.tallies[-1]
+        finding = called.finding or replayed.finding
         if finding is None:
             return
-        outcome = finding.outcome
-        message = finding.message
-        if calls.wrong or replays.wrong:
-            outcome = Outcome.NONDETERMINISTIC
-            rate = Repeats(calls=calls.rate, replays=replays.rate).rate
-            message = f"{rate}; the first time, {message}"
-        if wrong_ways and not calls.wrong and all(way.order is not Order.DEVICE for way in wrong_ways):
-            outcome = Outcome.RACE
-            message = f"the answer depends on the order in which programs run, which is not promised; {message}"
-        elif replays.wrong >= len(WAYS) and all(w.order is Order.DEVICE and w.threads != 1 for w in wrong_ways):
-            outcome = Outcome.RACE
-            message = f"only where several threads run its programs at once: {message}"
-        replayed = not calls.wrong
-        failure = CandidateFailure(outcome, message, stage=Stage.CHECK, where=case.where(replay=replayed))
-        failure.suspect = Suspect(case, FIRST_CONTENT, plan_id=proven.plan_id)
+        wrong = called if called.wrong else replayed
+        content = next(iter(wrong.wrong_on), FIRST_CONTENT)
+        closer = Tally(self._judged)
+        if wrong.wrong and not called.varies and not replayed.varies:
+            # that it is wrong stands, whatever else comes up while somebody looks closer
+            with contextlib.suppress(CandidateFailure):
+                self._closer(case, proven if wrong is replayed else None, content, closer)
+        rates = Repeats(calls=calls.rate, replays=replays.rate).rate
+        found = verdict(called, replayed, rates, closer)
+        assert found is not None
+        where = case.where(replay=wrong is replayed)
+        failure = CandidateFailure(
+            found.outcome, found.message, stage=Stage.CHECK, where=where, mismatch=finding.mismatch
+        )
+        failure.suspect = Suspect(case, content, plan_id=proven.plan_id)
         raise failure
 
-    def _at_once(self, case: Case, alone: _Series, seconds: float) -> None:
+    def _closer(self, case: Case, proven: Proven | None, content: int, tally: Tally) -> None:
+        """More runs on one content: replays in every order if `proven`, else calls over both kinds of fresh memory."""
+        runs = self._runs([self._checker.known(case, content)], content)
+        if proven is not None:
+            runs.replays(proven, min(runs.batch, CERTAIN_RUNS), tally, self._ways)
+            return
+        for poison in (True, False):
+            runs.calls(min(runs.batch, CERTAIN_RUNS // 2), tally, poison=poison)
+
+    def _at_once(self, case: Case, seconds: float) -> None:
         """Calls at once, more and more of them."""
         contents = [self._checker.known(case, FIRST_CONTENT + n) for n in range(together.CONTENTS)]
-        tried = together.sweep(self._runs(contents, FIRST_CONTENT), lambda: Tally(self._judged), self._most, seconds)
+        tried = together.climb(self._runs(contents, FIRST_CONTENT), lambda: Tally(self._judged), self._most, seconds)
         self._together = tuple(tried.together)
-        if tried.finding is not None:
-            message = f"{tried.words(alone.runs)}; {tried.finding.message}"
-            raise CandidateFailure(Outcome.RACE, message, stage=Stage.CHECK, where=case.where())
+        if (found := tried.verdict()) is not None:
+            raise CandidateFailure(found.outcome, found.message, stage=Stage.CHECK, where=case.where())
+        if tried.reached < self._most:
+            message = f"calls at once were tried up to {tried.reached} of {self._most}: their time was up"
+            self._checker.collector.leave_out(message)
 
     def _note(self, calls: _Series, replays: _Series) -> None:
         tallies = [*calls.tallies, *replays.tallies]

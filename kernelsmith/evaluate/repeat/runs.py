@@ -1,7 +1,8 @@
 """Many runs of one case: real calls by one thread or several at once, and replays of its plan in every order.
 
-One message asks for a batch of runs on contents of which none but the judge has seen the truth, in an order drawn for
-the message, so that a launcher or candidate that would rather answer than run cannot know which answer is due where.
+One message asks for a batch of runs on a few contents of which none but the judge has seen the truth, in an order drawn
+for the message. Each run's answer is taken from a slot of its own. Known limit: the process sees which runs have equal
+contents, so one that keeps its own answers can give them again without a run; counts of runs rest on its word.
 Called by `repeat`, on the thread that owns both sessions.
 """
 
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 from kernelsmith.evaluate.check.check import Proven
 from kernelsmith.evaluate.check.plans import programs
+from kernelsmith.evaluate.repeat.causes import Replaying
 from kernelsmith.evaluate.repeat.tally import Left, Tally
 from kernelsmith.evaluate.sessions import transport
 from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
@@ -27,42 +29,19 @@ from kernelsmith.plan import ITEM_SIZES
 from kernelsmith.sandbox.wire.arguments import ALIGNMENT
 from kernelsmith.sandbox.wire.many import CallMany, Once, ReplayMany, Slots
 from kernelsmith.sandbox.wire.memory import Arena
-from kernelsmith.sandbox.wire.messages import Order, OutputTensor
+from kernelsmith.sandbox.wire.messages import OutputTensor
 
 BATCH_BYTES = 8 << 20
 """Of what the runs of a batch leave: more would leave the caches."""
 BATCH_RUNS = 256
+POISONS = (0xFF, 0x00, 0x7F)
+"""What fresh memory of a replay holds: drawn for each, so that none of them goes with a way to run."""
 MOST_IN_ORDER = 256
 """Program instances up to which replays run them one by one, which costs a microsecond each."""
 
 
 @dataclass(frozen=True)
-class Way:
-    """How a replay runs its programs."""
-
-    order: Order = Order.DEVICE
-    threads: int = 0
-
-
-WAYS = (
-    Way(),
-    Way(threads=1),
-    Way(threads=2),
-    Way(Order.BACKWARDS),
-    Way(threads=3),
-    Way(),
-    Way(Order.SHUFFLED),
-    Way(threads=4),
-    Way(threads=8),
-    Way(Order.APART),
-    Way(),
-    Way(threads=16),
-)
-"""What the CPU offers, by turns: each number of threads cuts the grid into chunks of another size (cpp/pool.cpp)."""
-
-
-@dataclass(frozen=True)
-class Runs:
+class ManyRuns:
     """Runs of one case on `contents` with known truths; what they leave goes to the tally."""
 
     candidate: CandidateSession
@@ -79,38 +58,41 @@ class Runs:
         """Runs that one message may ask for."""
         return max(1, min(BATCH_RUNS, BATCH_BYTES // self._slots.nbytes))
 
-    def replays(self, proven: Proven, count: int, tally: Tally, ways: Iterator[Way]) -> dict[Way, int]:
-        """Replay the plan so often in one message; returns the wrong runs by way. Raises as a launcher session does."""
+    def replays(self, proven: Proven, count: int, tally: Tally, ways: Iterator[Replaying]) -> None:
+        """Replay the plan so often in one message. Raises as a launcher session does."""
         order = self._drawn(count)
         desk = self.launcher.desk
         packed = self._packed(0)
         inputs, outputs = desk.inputs(packed[-1].end), desk.outputs(count * self._slots.nbytes)
         self._write(inputs, packed)
         large = programs(proven.plan) > MOST_IN_ORDER
-        taken = [Way(threads=way.threads) if large else way for way in itertools.islice(ways, count)]
+        taken = [Replaying(threads=way.threads) if large else way for way in itertools.islice(ways, count)]
         runs = tuple(
-            Once(content=packed[content].regions, poison=poison, order=way.order, threads=way.threads)
-            for content, way, poison in zip(order, taken, itertools.cycle((0xFF, 0x00, 0x7F)), strict=False)
+            Once(
+                content=packed[content].regions,
+                poison=self.random.choice(POISONS),
+                order=way.order,
+                threads=way.threads,
+            )
+            for content, way in zip(order, taken, strict=True)
         )
         seed = self.random.getrandbits(62)
         request = ReplayMany(plan_id=proven.plan_id, runs=runs, seed=seed, slots=self._slots)
         replayed = self.launcher.replay_many(request, inputs, outputs, seconds=self.seconds())
         memory = transport.copied(outputs, count * self._slots.nbytes)
-        wrong: dict[Way, int] = {}
-        for run, content in enumerate(order):
+        for run, (content, way) in enumerate(zip(order, taken, strict=True)):
             storages = self._slots.storages(run, self._sizes)
             left = Left(memory, storages, self._planned(proven, self._slots.outputs(run, self._sizes)))
-            if not tally.take(self.first + content, self.contents[content], left):
-                wrong[taken[run]] = wrong.get(taken[run], 0) + 1
-        if not wrong and replayed.overrun:
+            tally.take(self.first + content, self.contents[content], left, way)
+        if tally.finding is None and replayed.overrun:
             tally.finding = Finding(Outcome.OUT_OF_BOUNDS, "now and then a kernel writes beside a tensor of its own")
-        elif not wrong and not replayed.state_intact:
+        elif tally.finding is None and not replayed.state_intact:
             message = "now and then memory kept between calls does not end as it began"
             tally.finding = Finding(Outcome.NOT_IN_PLAN, message)
-        return wrong
 
-    def calls(self, count: int, tally: Tally, *, at_once: int = 1, turns: bool = False, poison: bool = False) -> int:
-        """Call the host function so often in one message, a multiple of `at_once`; returns how many were wrong."""
+    def calls(self, count: int, tally: Tally, *, at_once: int = 1, turns: bool = False, poison: bool = False) -> None:
+        """Call the host function so often in one message, a multiple of `at_once`. Raises as a candidate session
+        does."""
         order = self._drawn(count)
         desk = self.candidate.desk
         lanes = list(itertools.islice(self._rows(0), at_once))
@@ -126,12 +108,10 @@ class Runs:
         )
         called = self.candidate.call_many(request, inputs, outputs, seconds=self.seconds())
         memory = transport.copied(outputs, count * self._slots.nbytes)
-        wrong = 0
         for run, (content, answer) in enumerate(zip(order, called.answers, strict=True)):
             storages = self._slots.storages(run, self._sizes)
             left = Left(memory, storages, answer.outputs, answer.structure)
-            wrong += not tally.take(self.first + content, self.contents[content], left)
-        return wrong
+            tally.take(self.first + content, self.contents[content], left)
 
     # ---------------------------------------------------------------- where everything lies
 

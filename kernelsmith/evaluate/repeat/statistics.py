@@ -1,8 +1,11 @@
-"""How often a candidate may be wrong, from how often it was: exact binomial intervals.
+"""How often a candidate may be wrong, from how often it was, and whether one kind of run is wrong more often: exact.
 
 Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial" (Biometrika 26,
 1934): the ends are the rates at which as many wrong runs, or more, and as many or fewer, have half of what confidence
 leaves. The rates are found by bisection; no table and no library is needed for that.
+
+Fisher, "Statistical Methods for Research Workers" (5th edition, 1934), section 21.02: the exact test of a table of two
+by two.
 """
 
 from __future__ import annotations
@@ -10,7 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from kernelsmith.evidence import Rate
+
 CONFIDENCE = 0.95
+DOUBT = 1 - CONFIDENCE
+"""The probability, by chance, up to which a difference counts as shown."""
 _HALVINGS = 60
 
 
@@ -18,7 +25,7 @@ def interval(wrong: int, runs: int) -> tuple[float, float]:
     """Of the share of wrong runs, at 95 %. With none (or all) wrong, the one end left gets all of the 5 %."""
     if not 0 <= wrong <= runs or runs < 1:
         raise ValueError(f"{wrong} wrong runs of {runs}")
-    tail = 1 - CONFIDENCE
+    tail = DOUBT
     if wrong == 0:
         return 0.0, 1 - tail ** (1 / runs)
     if wrong == runs:
@@ -28,9 +35,25 @@ def interval(wrong: int, runs: int) -> tuple[float, float]:
     return low, high
 
 
+def rate(wrong: int, runs: int) -> Rate:
+    """With its interval; there must be runs."""
+    return Rate(runs=runs, wrong=wrong, ci95=interval(wrong, runs))
+
+
+def more_often(these: tuple[int, int], others: tuple[int, int]) -> float:
+    """Of (wrong, runs) each: the probability that at least so many of the wrong runs are among `these` if both kinds
+    are wrong equally often, Fisher's one-sided p."""
+    (wrong, runs), (other_wrong, other_runs) = these, others
+    if not (0 <= wrong <= runs and 0 <= other_wrong <= other_runs):
+        raise ValueError(f"{wrong} wrong runs of {runs}, {other_wrong} of {other_runs}")
+    drawn = wrong + other_wrong
+    ways = (math.comb(runs, k) * math.comb(other_runs, drawn - k) for k in range(wrong, min(drawn, runs) + 1))
+    return sum(ways) / math.comb(runs + other_runs, drawn)
+
+
 def clean_runs(rate: float) -> int:
     """Runs that must all be right to show, at 95 %, that fewer than this share is wrong: the rule of three, exactly."""
-    return math.ceil(math.log(1 - CONFIDENCE) / math.log1p(-rate))
+    return math.ceil(math.log(DOUBT) / math.log1p(-rate))
 
 
 def _rate(reached: Callable[[float], bool], low: float, high: float) -> float:

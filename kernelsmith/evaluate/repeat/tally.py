@@ -1,24 +1,26 @@
 """Which of many runs were right, and whether equal inputs gave equal bits.
 
-Every byte that a run left is compared here, in a private copy; nothing that a process says about its own runs counts. A
-run that left the bytes of one that was judged right before, on the same contents, is right; any other is judged by the
-truth. So thousands of runs cost no more than hashing what they left.
+Every byte that a run left is compared here, in a private copy. That a run took place is its process's word: one that
+keeps answers can hand them out again. A run that left the bytes of one that was judged right before, on the same
+contents, is right; any other is judged by the truth. So thousands of runs cost no more than hashing what they left.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
+from kernelsmith.evaluate.repeat.causes import Count, Replaying
 from kernelsmith.evaluate.sessions import transport
 from kernelsmith.evaluate.sessions.transport import Bytes
 from kernelsmith.evaluate.truth.compare import Finding
 from kernelsmith.evaluate.truth.truths import Known
-from kernelsmith.plan import ITEM_SIZES
 from kernelsmith.sandbox.wire.arguments import Region
+from kernelsmith.sandbox.wire.many import nbytes
 from kernelsmith.sandbox.wire.messages import OutputTensor, Structure
 
 Judged = Callable[[Known, Structure | None, list[torch.Tensor], list[torch.Tensor]], Finding | None]
@@ -44,7 +46,7 @@ class Left:
         for one in self.outputs:
             told.update(f"{one.dtype}{one.shape}{one.strides}{one.offset is None}".encode())
             if one.offset is not None:
-                told.update(self.memory[one.offset : one.offset + _nbytes(one)].data)
+                told.update(self.memory[one.offset : one.offset + nbytes(one)].data)
         return told.digest()
 
     def returned(self) -> list[torch.Tensor]:
@@ -66,13 +68,35 @@ class Tally:
     ulp: float = 0.0
     finding: Finding | None = None
     """What was wrong first."""
+    wrong_on: Counter[int] = field(default_factory=Counter)
+    """Wrong runs by content, in the order in which contents were first wrong."""
+    ways: dict[Replaying, Count] = field(default_factory=dict)
+    """Replays by how they ran."""
     _right: dict[int, dict[bytes, None]] = field(default_factory=dict)
     """Digests of right answers, by content."""
     _first: dict[int, list[torch.Tensor]] = field(default_factory=dict)
     """What the first right run on a content gave."""
 
-    def take(self, content: int, known: Known, left: Left) -> bool:
-        """Count a run on the content with this number; whether it was right."""
+    @property
+    def varies(self) -> bool:
+        """Whether equal inputs gave both right and wrong answers."""
+        return any(self._right.get(content) for content in self.wrong_on)
+
+    @property
+    def contents(self) -> int:
+        """Different contents that were run."""
+        return len(self._right)
+
+    def take(self, content: int, known: Known, left: Left, way: Replaying | None = None) -> bool:
+        """Count a run on the content with this number, for a replay with how it ran; whether it was right."""
+        right = self._take(content, known, left)
+        if way is not None:
+            count = self.ways.setdefault(way, Count())
+            count.runs += 1
+            count.wrong += not right
+        return right
+
+    def _take(self, content: int, known: Known, left: Left) -> bool:
         self.runs += 1
         right, digest = self._right.setdefault(content, {}), left.digest
         if digest in right:
@@ -81,6 +105,7 @@ class Tally:
         finding = self.judged(known, left.structure, returned, after)
         if finding is not None:
             self.wrong += 1
+            self.wrong_on[content] += 1
             self.finding = self.finding or finding
             return False
         answers = [*returned, *_mutated(known, after)]
@@ -106,11 +131,5 @@ def ulp_apart(one: torch.Tensor, other: torch.Tensor) -> float:
 
 def _mutated(known: Known, after: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     numbers = [e.mutated for e in known.truth.outputs if e.mutated is not None]
-    return [known.inputs.buffers()[number].on(after[number]) for number in numbers]
-
-
-def _nbytes(one: OutputTensor) -> int:
-    numel = 1
-    for size in one.shape:
-        numel *= size
-    return numel * ITEM_SIZES[one.dtype]
+    # copies: a view would keep the memory of all runs of its message
+    return [known.inputs.buffers()[number].on(after[number]).clone() for number in numbers]

@@ -266,11 +266,15 @@ class CandidateSession(_BuildingSession):
         self._expect(self._exchange(Repeat(n=n, launch=launch), [], seconds, Stage.BENCH), Repeated, Stage.BENCH)
 
     def call_many(self, request: CallMany, inputs: Arena, outputs: Arena, *, seconds: float) -> CalledMany:
-        """Many calls; raises CandidateFailure also where the answers are not one for each."""
+        """Many calls; raises CandidateFailure also where the answers are not one for each, in its own slot."""
         reply = self._exchange(request, [inputs.fd, outputs.fd], seconds, Stage.CHECK)
         called = self._expect(reply, CalledMany, Stage.CHECK)
         if len(called.answers) != len(request.contents):
             raise self._garbled(ValueError(f"{len(called.answers)} answers to {len(request.contents)}"), Stage.CHECK)
+        sizes = [region.nbytes for region in request.arguments[0].regions]
+        for run, answer in enumerate(called.answers):
+            if not all(request.slots.holds(run, sizes, output) for output in answer.outputs):
+                raise self._garbled(ValueError(f"the answer of call {run} lies outside of its slot"), Stage.CHECK)
         return called
 
     def _exchange(

@@ -22,9 +22,6 @@ from kernelsmith.sandbox.wire.memory import Arena
 from kernelsmith.sandbox.wire.messages import Failed
 from kernelsmith.sandbox.wire.tensors import python_arguments, region_bytes, torch_threads, write_outputs
 
-MEETING_SECONDS = 30.0
-"""Most that a call waits for the others to begin."""
-
 
 class Device(Protocol):
     """What differs by device."""
@@ -108,7 +105,7 @@ class _Lane:
         if start is None:
             return self._host(*self._positional, **self._keywords)
         with self._device.abreast(turns=self._request.turns):
-            start.wait(MEETING_SECONDS)
+            start.wait()  # as long as the question may take: on a busy machine the others may be slow
             return self._host(*self._positional, **self._keywords)
 
     def _left(self, run: int, result: object) -> Answered:

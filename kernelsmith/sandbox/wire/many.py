@@ -1,19 +1,22 @@
 """Many calls, or many replays, in one message: what a check of rare faults says to a candidate or a launcher.
 
 Asking once per run would cost more than a small kernel takes. Invariant: what a run gave is bytes in a slot of its own,
-which the judge compares; nothing here says that a run was right. The rules of `messages` hold.
+which the judge compares; nothing here says that a run was right, and nothing proves that it took place: whoever answers
+sees which runs have equal contents. The rules of `messages` hold.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from kernelsmith.base import Frozen
+from kernelsmith.plan import ITEM_SIZES
 from kernelsmith.sandbox.wire.arguments import ALIGNMENT, Arguments, Region, pack
-from kernelsmith.sandbox.wire.messages import Order, OutputTensors, Overrun, Structure
+from kernelsmith.sandbox.wire.messages import Order, OutputTensor, OutputTensors, Overrun, Structure
 
 MAX_RUNS = 4096
 MAX_AT_ONCE = 64
@@ -36,6 +39,17 @@ class Slots(Frozen):
     def end(self, run: int) -> int:
         """The first byte behind a run's slot."""
         return (run + 1) * self.nbytes
+
+    def holds(self, run: int, sizes: Sequence[int], output: OutputTensor) -> bool:
+        """Whether an output, if it was written at all, lies where this run leaves its own."""
+        if output.offset is None:
+            return True
+        return self.outputs(run, sizes) <= output.offset and output.offset + nbytes(output) <= self.end(run)
+
+
+def nbytes(output: OutputTensor) -> int:
+    """Of its elements, as they lie in an arena."""
+    return math.prod(output.shape) * ITEM_SIZES[output.dtype]
 
 
 class CallMany(Frozen):
