@@ -117,7 +117,7 @@ def test_a_failure_at_no_input_in_particular_has_no_region(room, operator) -> No
 
 def test_one_hidden_size_is_found_by_a_sweep_alone(room, operator) -> None:
     hidden = random.Random().choice([n for n in range(131, 250) if n % 16])
-    source = kernel(f"n == {hidden}")
+    source = kernel(f"3 * n == {3 * hidden}")  # numbers that the text names are tried as sizes
     assert judged(room, operator, source).outcome is Outcome.PASSED
     verdict = judged(room, operator, source, Sweep(name="N", low=130, high=250))
     assert verdict.outcome is Outcome.WRONG_VALUES
