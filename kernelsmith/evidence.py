@@ -5,6 +5,7 @@ versions did it, and what was left out. Frozen records; no torch.
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import pairwise
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -96,10 +97,46 @@ class Swept(Frozen):
     sweep: Sweep
     base: Where
     """The other dims, dtypes and layouts, and the contents."""
-    tried: int = Field(ge=0)
-    """Sizes that were run; fewer than the sweep has where the time ended."""
+    step: int = Field(default=1, gt=0)
+    """Sizes within a range lie so far apart: as the sweep says, or further where not all of its sizes are possible."""
+    ran: tuple[tuple[int, int], ...] = ()
+    """Ranges of sizes that were run, both ends included, ascending; not all of the sweep where sizes are not possible
+    or the time ended."""
     wrong: tuple[tuple[int, int], ...] = ()
-    """Ranges of sizes, both ends included, at which it failed."""
+    """Those at which it failed."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        whole = (self.sweep.low, self.sweep.high)
+        if self.step % self.sweep.step or not all(_holds(whole, one, self.sweep.step) for one in self.ran):
+            raise ValueError(f"sizes were run that are not of the sweep {self.sweep}")
+        if any((high - low) % self.step for low, high in (*self.ran, *self.wrong)):
+            raise ValueError(f"a range does not end at one of its sizes, which lie {self.step} apart")
+        if any(after[0] <= before[1] for ranges in (self.ran, self.wrong) for before, after in pairwise(ranges)):
+            raise ValueError("ranges of sizes overlap or do not ascend")
+        if not all(any(_holds(ran, one, self.step) for ran in self.ran) for one in self.wrong):
+            raise ValueError("sizes are wrong that were not run")
+        return self
+
+    @property
+    def tried(self) -> int:
+        """How many sizes were run."""
+        return sum((high - low) // self.step + 1 for low, high in self.ran)
+
+    def right_wrong(self, low: int, high: int) -> tuple[int, int]:
+        """How many of the sizes from `low` to `high` were run and right, and how many were wrong."""
+        ran, wrong = (sum(self._within(one, low, high) for one in ranges) for ranges in (self.ran, self.wrong))
+        return ran - wrong, wrong
+
+    def _within(self, ran: tuple[int, int], low: int, high: int) -> int:
+        """How many sizes of a range lie from `low` to `high`."""
+        first = ran[0] + max(0, -(-(low - ran[0]) // self.step)) * self.step
+        return max(0, (min(high, ran[1]) - first) // self.step + 1)
+
+
+def _holds(whole: tuple[int, int], part: tuple[int, int], step: int) -> bool:
+    """Whether a range lies in another one, on its grid."""
+    return whole[0] <= part[0] <= part[1] <= whole[1] and (part[0] - whole[0]) % step == 0
 
 
 class Rate(Frozen):

@@ -18,7 +18,7 @@ def case(n: int, dtype: str = "float32", layout: str = "contiguous", outcome: Ou
 
 
 def evidence() -> Evidence:
-    sweep = Swept(sweep=Sweep(name="N", low=1, high=40), base=Where(), tried=40, wrong=((9, 9), (33, 40)))
+    sweep = Swept(sweep=Sweep(name="N", low=1, high=40), base=Where(), ran=((1, 40),), wrong=((9, 9), (33, 40)))
     together = (
         Together(at_once=8, runs=64, wrong=0, ci95=(0.0, 0.046)),
         Together(at_once=16, runs=64, wrong=3, ci95=(0.0098, 0.13)),
@@ -80,8 +80,12 @@ def test_repeats_and_sweeps_in_words() -> None:
         "13 %) with 16 at once"
     )
     assert swept_line(found.swept[0]) == "sweep N=1..40: all 40 sizes, wrong at 9, 33..40"
-    half = found.swept[0].model_copy(update={"tried": 20, "wrong": ()})
-    assert swept_line(half) == "sweep N=1..40: the first 20 of 40 sizes, none wrong"
+    half = found.swept[0].model_copy(update={"ran": ((1, 20),), "wrong": ()})
+    assert swept_line(half) == "sweep N=1..40: 20 of 40 sizes (1..20), none wrong"
+    sweep = Sweep(name="K", low=16, high=64)
+    some = Swept(sweep=sweep, base=Where(), step=16, ran=((16, 64),), wrong=((64, 64),))
+    assert swept_line(some) == "sweep K=16..64: 4 of 49 sizes (16..64 by 16), wrong at 64"
+    assert [some.right_wrong(*sizes) for sizes in ((16, 19), (33, 63), (64, 127))] == [(1, 0), (1, 0), (0, 1)]
     box = Region(dims={"N": (1, 8), "M": (3, 3)}, dtypes={"x": "float16"}, status=RegionStatus.REFUTED)
     assert region_line(box) == "N 1..8, M 3, float16: WRONG"
 

@@ -73,6 +73,11 @@ class TensorSpec:
     optional: bool
     count: Expression | None = None
 
+    @property
+    def near(self) -> tuple[Layout, ...]:
+        """Its layouts without rows far apart, which take terabytes of addresses; contiguous where none is left."""
+        return tuple(one for one in self.layouts if one is not Layout.FAR) or (Layout.CONTIGUOUS,)
+
     def describe_values(self) -> str:
         """The allowed values in words, for prompts and reports."""
         parts = [word.value for word in Word if word in self.words]

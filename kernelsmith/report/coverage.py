@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kernelsmith.evidence import Evidence, Swept
+from kernelsmith.evidence import Evidence
 from kernelsmith.outcome import Outcome
 from kernelsmith.space import Where
 
@@ -62,16 +62,10 @@ def _grid(evidence: Evidence, dim: str, smallest: int, largest: int) -> Grid:
     for swept in evidence.swept:
         if swept.sweep.name == dim:
             row = rows[f"sweep {swept.sweep}"]
-            for size in swept.sweep.sizes[: swept.tried]:
-                wrong = _within(swept, size)
-                column = _column(columns, size)
-                row[column] = row[column].plus(int(not wrong), int(wrong))
+            for column, (low, high) in enumerate(columns):
+                row[column] = row[column].plus(*swept.right_wrong(low, high))
     drawn = (Row(text, tuple(cells.get(i, Cell()) for i in range(len(columns)))) for text, cells in rows.items())
     return Grid(dim, columns, tuple(sorted(drawn, key=lambda row: (row.label.startswith("sweep"), row.label))))
-
-
-def _within(swept: Swept, size: int) -> bool:
-    return any(low <= size <= high for low, high in swept.wrong)
 
 
 def size_classes(low: int, high: int) -> tuple[tuple[int, int], ...]:

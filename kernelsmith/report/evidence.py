@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kernelsmith.evidence import Evidence, Repeats, Swept
 from kernelsmith.outcome import Outcome
 from kernelsmith.render import duration, table
@@ -10,6 +12,8 @@ from kernelsmith.space import Region, RegionStatus
 from kernelsmith.text import line
 
 NOT_TRIED = "."
+MOST_RANGES = 8
+"""Ranges of sizes that a line names."""
 LEGEND = f"cases per size class (64+ is 64..127), dtype and layout: {NOT_TRIED} none, !n of them wrong"
 
 
@@ -52,14 +56,19 @@ def repeats_line(repeats: Repeats) -> str:
 
 
 def swept_line(swept: Swept) -> str:
+    """`sweep K=16..64: 4 of 49 sizes (16..64 by 16), wrong at 64`."""
     total = len(swept.sweep.sizes)
-    if not swept.wrong:
-        found = "none wrong"
-    else:
-        shown = ", ".join(str(low) if low == high else f"{low}..{high}" for low, high in swept.wrong[:8])
-        found = f"wrong at {shown}" + (f" and {len(swept.wrong) - 8} more ranges" if len(swept.wrong) > 8 else "")
-    tried = f"all {total:,} sizes" if swept.tried >= total else f"the first {swept.tried:,} of {total:,} sizes"
-    return f"sweep {swept.sweep}: {tried}, {found}"
+    found = f"wrong at {_ranges(swept.wrong, swept.step)}" if swept.wrong else "none wrong"
+    tried = f"all {total:,} sizes" if swept.tried == total else f"{swept.tried:,} of {total:,} sizes"
+    which = f" ({_ranges(swept.ran, swept.step)})" if 0 < swept.tried < total else ""
+    return f"sweep {swept.sweep}: {tried}{which}, {found if swept.tried else 'nothing was run'}"
+
+
+def _ranges(ranges: Sequence[tuple[int, int]], step: int) -> str:
+    """`9, 33..40`, or `9, 33..49 by 8` where sizes between are not meant; the first few of many."""
+    by = f" by {step}" if step > 1 else ""
+    shown = ", ".join(str(low) if low == high else f"{low}..{high}{by}" for low, high in ranges[:MOST_RANGES])
+    return shown + (f" and {len(ranges) - MOST_RANGES} more ranges" if len(ranges) > MOST_RANGES else "")
 
 
 def region_line(region: Region) -> str:

@@ -122,7 +122,7 @@ def test_one_hidden_size_is_found_by_a_sweep_alone(room, operator) -> None:
     verdict = judged(room, operator, source, Sweep(name="N", low=130, high=250))
     assert verdict.outcome is Outcome.WRONG_VALUES
     assert f"Wrong at N={hidden} only" in verdict.message
-    assert "all 121 sizes of N from 130 to 250 tried" in verdict.message
+    assert "all 121 sizes" not in verdict.message, "N may have more"
     assert verdict.evidence is not None
     assert [(one.tried, one.wrong) for one in verdict.evidence.swept] == [(121, ((hidden, hidden),))]
     boxes = {region.dims["N"] for region in verdict.verified if region.status is RegionStatus.SWEPT}

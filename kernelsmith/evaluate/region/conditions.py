@@ -106,16 +106,16 @@ def _with_layouts(op: LoadedOperator, small: Case, runs: Runs, found: Conditions
     """Which layouts it takes, by tensor."""
     words, layouts = list(found.words), dict(found.layouts)
     for name, spec in op.arguments.items():
-        if not isinstance(spec, TensorSpec) or name in small.absent or len(spec.layouts) == 1:
+        if not isinstance(spec, TensorSpec) or name in small.absent or len(spec.near) == 1:
             continue
         here = Layout(small.layouts.get(name, Layout.CONTIGUOUS))
-        others = [layout for layout in spec.layouts if layout is not here][:MOST_LAYOUTS]
+        others = [layout for layout in spec.near if layout is not here][:MOST_LAYOUTS]
         failing = [one for one in others if runs.wrong(_laid_out(small, name, one))]
         special = f"{name} is {here}"
         if special in words and failing:
             words.remove(special)
             del layouts[name]  # no box can name several
-            plain = spec.layouts[0]
+            plain = spec.near[0]
             every = plain not in failing and len(failing) == len(others) - 1
             words.append(f"{name} is not {plain}" if every else f"{name} is {' or '.join([here, *failing])}")
         elif special not in words and not failing:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kernelsmith.evaluate.region.line import Line
@@ -31,11 +31,7 @@ DOUBTS = 6
 class Along:
     """What was seen along one dim."""
 
-    name: str
-    low: int
-    high: int
-    """The range in which sizes were chosen."""
-    declared_high: int
+    line: Line
     seen: dict[int, bool] = field(default_factory=dict)
     """True where it was wrong."""
     rule: Rule | None = None
@@ -43,29 +39,55 @@ class Along:
     ended: bool = True
     """The search came to its end; False where time or runs did."""
     whole: bool = False
-    """Every size in the range was run, as a sweep does."""
+    """Every legal size of the dim was run, as a sweep does."""
+
+    @property
+    def name(self) -> str:
+        return self.line.name
 
     @property
     def constrained(self) -> bool:
         """Whether it is right at some sizes of this dim."""
         return not all(self.seen.values())
 
-    def exact(self, line: Line) -> bool:
-        """Every edge was run on both of its sides; of a class of sizes, some members and their neighbours."""
+    @property
+    def exact(self) -> bool:
+        """Every edge was run on both of its sides, and the last legal size where there is none; of a class of sizes,
+        some members and their neighbours."""
         if self.rule is None or not self.ended:
             return False
-        return all(self._confirmed(line, edge, step) for edge, step in ((self.rule.low, -1), (self.rule.high, 1)))
+        edges = ((self.rule.low, -1), (self.rule.high, 1))
+        return all(self._reached(step) if edge is None else self._confirmed(edge, step) for edge, step in edges)
 
-    def _confirmed(self, line: Line, edge: int | None, step: int) -> bool:
-        if edge is None:
-            return True
-        beyond = line.towards(edge + step, line.low if step < 0 else line.high)
-        return self.seen.get(edge) is True and (beyond is None or self.seen.get(beyond) is False)
+    @property
+    def box(self) -> tuple[int, int]:
+        """The smallest range that holds every wrong size: as far as the rule goes, but no further than was run."""
+        wrong = [size for size, failed in self.seen.items() if failed]
+        if self.rule is None:
+            return min(wrong), max(wrong)
+        low = self.line.low if self._reached(-1) else min(wrong)
+        high = self.line.declared_high if self._reached(1) else max(wrong)
+        return low if self.rule.low is None else self.rule.low, high if self.rule.high is None else self.rule.high
+
+    def _confirmed(self, edge: int, step: int) -> bool:
+        beyond = self.line.next(edge, step)
+        if beyond is None or self.seen.get(edge) is not True:
+            return False
+        return self.seen.get(beyond) is False and self.line.barren(edge, beyond)
+
+    def _reached(self, step: int) -> bool:
+        """Whether the last legal size in a direction was run."""
+        limit = self.line.low if step < 0 else self.line.declared_high
+        last = min(self.seen) if step < 0 else max(self.seen)
+        return self.line.barren(last, limit + step)
 
 
-def along(line: Line, runs: Runs) -> Along:
-    """The failing sizes of a dim, from the line's base case, which is wrong. Never raises SpentError."""
-    search = _Search(line, runs)
+def along(line: Line, runs: Runs, hints: Sequence[int] = ()) -> Along:
+    """The failing sizes of a dim, from the line's base case, which is wrong. Never raises SpentError.
+
+    `hints`: sizes that are tried for sure, since a sweep saw the answers change there.
+    """
+    search = _Search(line, runs, hints)
     search.found.seen.update(remembered(line, runs))
     try:
         search.edge(1)
@@ -87,16 +109,17 @@ def remembered(line: Line, runs: Runs) -> dict[int, bool]:
 def so_far(line: Line, runs: Runs) -> Along:
     """The same as `along` without any further run."""
     seen = {line.here: True, **remembered(line, runs)}
-    return Along(line.name, line.low, line.high, line.declared_high, seen, rule_of(seen), ended=False)
+    return Along(line, seen, rule_of(seen), ended=False)
 
 
 class _Search:
-    def __init__(self, line: Line, runs: Runs) -> None:
+    def __init__(self, line: Line, runs: Runs, hints: Sequence[int]) -> None:
         self.line = line
         self.runs = runs
-        self.found = Along(line.name, line.low, line.high, line.declared_high, {line.here: True})
+        self.hints = hints
+        self.found = Along(line, {line.here: True})
         self.bits = math.log2(max(2, line.high - line.low + 1))
-        self._last = runs.count + math.ceil(2 * RUNS_PER_EDGE * self.bits)
+        self._last = runs.count + math.ceil(2 * RUNS_PER_EDGE * self.bits) + len(hints)
 
     def wrong(self, size: int) -> bool:
         """Raises SpentError where this dim has had its share too."""
@@ -130,7 +153,11 @@ class _Search:
         raise AssertionError("the steps reach the end of any dim")
 
     def sample(self) -> None:
-        """Sizes of all kinds."""
+        """Both ends, the hints, and sizes of all kinds."""
+        ends = (self.line.towards(end, self.line.here) for end in (self.line.low, self.line.high))
+        for size in (*ends, *self.hints):
+            if size is not None and self.line.at(size) is not None:
+                self.wrong(size)
         fresh = (size for size in _assorted(self.line) if size not in self.found.seen)
         for size in itertools.islice(fresh, math.ceil(SAMPLES * self.bits)):
             self.wrong(size)

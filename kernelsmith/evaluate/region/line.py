@@ -7,6 +7,7 @@ case it gives is legal and small enough to run in passing.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -19,6 +20,9 @@ from kernelsmith.operators.loaded import LoadedOperator, number
 
 MOST_ELEMENTS = 1 << 18
 """Input elements of a case that is run to find an edge: its truth takes some 20 ms."""
+REACH, TIED_REACH = 1024, 128
+"""Sizes in a row that are tried for a legal one: relations ask for multiples of heads, groups and blocks. One that
+is not takes up to 1 ms, but 10 ms where relations tie two or more other dims to it: then the latter."""
 
 
 class Line:
@@ -29,7 +33,7 @@ class Line:
         (dim,) = (dim for dim in op.dims if dim.name == name)
         self._op = op
         self._most = max(most, elements(op, base.dims))
-        self._cases: dict[int, Case | None] = {}
+        self._legal: dict[int, dict[str, int] | None] = {}
         self.base = base
         self.name = name
         self.low = dim.low
@@ -39,6 +43,12 @@ class Line:
     def here(self) -> int:
         """The base's own size."""
         return self.base.dims[self.name]
+
+    @functools.cached_property
+    def reach(self) -> int:
+        """Sizes in a row that are tried for a legal one."""
+        tied = {other for rule in self._op.relations if self.name in rule.names for other in rule.names}
+        return REACH if len(tied) <= 2 else TIED_REACH
 
     @functools.cached_property
     def high(self) -> int:
@@ -54,9 +64,14 @@ class Line:
 
     def at(self, size: int) -> Case | None:
         """The case at that size; None where it would be illegal or too large."""
-        if size not in self._cases:
-            self._cases[size] = self._at(size)
-        return self._cases[size]
+        dims = self._dims(size)
+        if dims is None or elements(self._op, dims) > self._most:
+            return None
+        return self.base if size == self.here else resized(self._op, self.base, dims)
+
+    def legal(self, size: int) -> bool:
+        """Whether other dims have sizes that are legal with that one, however large they are."""
+        return self._dims(size) is not None
 
     def case(self, size: int) -> Case:
         """The case at a size that is known to be possible."""
@@ -64,18 +79,13 @@ class Line:
         assert found is not None, f"{self.name}={size} is not possible"
         return found
 
-    def _at(self, size: int) -> Case | None:
-        if size == self.here:
-            return self.base
-        dims = self.base.dims | {self.name: size}
-        if not self._op.legal(dims):
-            moved = nearest(self._pinned(size), dims)
-            if moved is None:
-                return None
-            dims = moved
-        if elements(self._op, dims) > self._most:
-            return None
-        return resized(self._op, self.base, dims)
+    def _dims(self, size: int) -> dict[str, int] | None:
+        """The base's sizes with that one, others moved as far as relations want it."""
+        if size not in self._legal:
+            dims = self.base.dims | {self.name: size}
+            here = size == self.here or self._op.legal(dims)
+            self._legal[size] = dims if here else nearest(self._pinned(size), dims)
+        return self._legal[size]
 
     def _pinned(self, size: int) -> LoadedOperator:
         """The operator with this dim at one size, so that only others move to make sizes legal."""
@@ -83,27 +93,32 @@ class Line:
         return replace(self._op, dims=dims)
 
     def between(self, low: int, high: int) -> int | None:
-        """A possible size strictly between two others, as near to their middle as can be; None if there is none."""
+        """A possible size strictly between two others, near their middle; None if none is found."""
         middle = (low + high) // 2
-        moved = nearest(self._op, self.base.dims | {self.name: middle})
-        tried = [middle, *([moved[self.name]] if moved else []), low + 1, high - 1]
-        return next((size for size in tried if low < size < high and self.at(size) is not None), None)
+        half = self.reach // 2
+        upwards, downwards = range(max(middle, low + 1), high)[:half], range(middle - 1, low, -1)[:half]
+        outwards = (size for pair in itertools.zip_longest(upwards, downwards) for size in pair if size is not None)
+        return next((size for size in outwards if self.at(size) is not None), None)
 
     def towards(self, size: int, limit: int) -> int | None:
-        """The possible size nearest to `size` that lies from there to `limit`, both included."""
-        for tried in _steps(size, limit):
-            if self.at(tried) is not None:
-                return tried
-        return None
+        """The possible size nearest to `size` that lies from there to `limit`, both included; None if none is found."""
+        step = 1 if limit >= size else -1
+        tried = range(size, limit + step, step)[: self.reach]
+        return next((one for one in tried if self.at(one) is not None), None)
 
+    def next(self, size: int, step: int) -> int | None:
+        """The possible size nearest to another one, below it (`step` -1) or above it (1); None if none is found."""
+        limit = self.low if step < 0 else self.high
+        return None if size == limit else self.towards(size + step, limit)
 
-_NEARBY = 64
-"""Sizes in a row that are tried for a legal one."""
+    def barren(self, one: int, other: int) -> bool:
+        """Whether it is known that no size strictly between two others is legal."""
+        between = range(min(one, other) + 1, max(one, other))
+        return len(between) <= 4 * self.reach and not any(map(self.legal, between))
 
-
-def _steps(size: int, limit: int) -> range:
-    step = 1 if limit >= size else -1
-    return range(size, limit + step, step)[:_NEARBY]
+    def through(self, base: Case, *, most: int = MOST_ELEMENTS) -> Line:
+        """The same dim through another case."""
+        return Line(self._op, base, self.name, most=most)
 
 
 def resized(op: LoadedOperator, case: Case, dims: Mapping[str, int]) -> Case:
@@ -123,5 +138,5 @@ def _fitted(op: LoadedOperator, name: str, value: Scalar | None, dims: Mapping[s
 
 def plain_layouts(op: LoadedOperator) -> dict[str, str]:
     """The first layout that each tensor may have, as a case names them: contiguous ones are left out."""
-    first = {name: spec.layouts[0] for name, spec in op.arguments.items() if isinstance(spec, TensorSpec)}
+    first = {name: spec.near[0] for name, spec in op.arguments.items() if isinstance(spec, TensorSpec)}
     return {name: layout.value for name, layout in first.items() if layout is not Layout.CONTIGUOUS}

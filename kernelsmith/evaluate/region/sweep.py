@@ -9,9 +9,10 @@ sizes was run with it and was right. `extent` calls this, `locate` makes a sente
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
@@ -23,7 +24,7 @@ from kernelsmith.evaluate.region.probe import ENDED
 from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
-from kernelsmith.evaluate.truth.sizes import nearest
+from kernelsmith.evaluate.truth.sizes import elements, nearest
 from kernelsmith.evidence import Swept
 from kernelsmith.operators.declare import Layout, TensorSpec
 from kernelsmith.operators.loaded import LoadedOperator
@@ -67,20 +68,35 @@ class Walk:
     @property
     def swept(self) -> Swept:
         """As evidence."""
-        wrong = ranges((size for size, failed in self.seen.items() if failed), self.sweep.step)
-        return Swept(sweep=self.sweep, base=self.base.where(), tried=len(self.seen), wrong=wrong)
+        sizes = sorted(self.seen)
+        step = math.gcd(*(after - before for before, after in itertools.pairwise(sizes))) or self.sweep.step
+        wrong = ranges((size for size in sizes if self.seen[size]), step)
+        return Swept(sweep=self.sweep, base=self.base.where(), step=step, ran=ranges(sizes, step), wrong=wrong)
 
     def along(self, line: Line) -> Along:
-        """As what was seen along a dim; `line` is that dim's."""
-        wrong = any(self.seen.values())
-        return Along(
-            line.name,
-            self.sweep.low,
-            self.sweep.high,
-            line.declared_high,
-            seen=dict(self.seen),
-            rule=rule_of(self.seen) if wrong else None,
-            whole=len(self.seen) == len(self.sweep.sizes),
+        """As what was seen along a dim; `line` is that dim's, through the base.
+
+        Where every legal size of the dim was run in the dtypes of the failure, plainly, that is what was seen: dtypes
+        and layouts that were drawn by lot would look like a rule of sizes. Else it is whatever failed.
+        """
+        worst = self.worst[0] if self.worst else self.base
+        line = line.through(self.base.model_copy(update={"dtypes": worst.dtypes}), most=MOST_ELEMENTS)
+        seen = {
+            size: any(wrong for case, wrong in ran if case.dtypes == worst.dtypes)
+            for size, ran in self.plain.items()
+            if any(case.dtypes == worst.dtypes for case, _ in ran)
+        }
+        if worst.layouts != self.base.layouts or not self._covers(line, seen):
+            return Along(line, dict(self.seen), ended=False)
+        return Along(line, seen, rule_of(seen) if any(seen.values()) else None, whole=True)
+
+    def _covers(self, line: Line, seen: Collection[int]) -> bool:
+        """Whether every legal size of the dim is among those."""
+        inside = all(size in seen or not line.legal(size) for size in range(self.sweep.low, self.sweep.high + 1))
+        return (
+            inside
+            and line.barren(line.low - 1, self.sweep.low)
+            and line.barren(self.sweep.high, line.declared_high + 1)
         )
 
     def regions(self, dtype_sets: Sequence[dict[str, str]]) -> tuple[Region, ...]:
@@ -129,16 +145,24 @@ def walk(
         turn: entered while cases are run; other jobs may have the device in between.
         tell: hears how far it is, in words.
         seconds: at most so many for everything; None: as long as each pass is worth.
+
+    Raises UsageError where none of its sizes is possible.
     """
     begin = clock()
     most = min(MIXED_SECONDS, seconds or MIXED_SECONDS), min(WHOLE_SECONDS, seconds or WHOLE_SECONDS)
     done = Walk(sweep, based(op, sweep))
     line = Line(op, done.base, sweep.name, most=MOST_ELEMENTS)
-    walking = _Walking(run, done, turn, tell, clock)
+    walking = _Passes(run, done, turn, tell, clock)
     cases = [case for case in map(line.at, sweep.sizes) if case is not None]
-    if len(cases) < len(sweep.sizes):
-        impossible = len(sweep.sizes) - len(cases)
-        done.left_out.append(f"{impossible:,} sizes of {sweep} are not possible, or too large")
+    illegal = sum(not line.legal(size) for size in sweep.sizes)
+    if not cases:
+        raise UsageError(
+            f"sweep {sweep}: none of these sizes is legal and small enough to run", "see where= of the operator"
+        )
+    if illegal:
+        done.left_out.append(f"{illegal:,} sizes of {sweep} are not legal")
+    if large := len(sweep.sizes) - illegal - len(cases):
+        done.left_out.append(f"{large:,} sizes of {sweep} are too large: more than {MOST_ELEMENTS:,} input elements")
     if not walking.through(_mixed(op, cases, seed), begin + most[0], "dtypes and layouts mixed"):
         left = len(cases) - len(done.seen)
         done.left_out.append(f"{left:,} sizes of {sweep}: {walking.why}")
@@ -151,17 +175,23 @@ def walk(
 
 
 def based(op: LoadedOperator, sweep: Sweep) -> Case:
-    """A plain case with small dims, from which the sweep departs. Raises UsageError where there is none."""
-    wanted = {dim.name: min(max(SMALL, dim.low), dim.high) for dim in op.dims} | {sweep.name: sweep.low}
-    dims = nearest(op, wanted)
-    if dims is None:
-        raise UsageError(f"--sweep {sweep}: no legal sizes were found near {wanted}", "see where= of the operator")
-    first = workload_cases(op)[0].model_copy(update={"layouts": plain_layouts(op), "dtypes": op.dtype_sets[0]})
-    return resized(op, first, dims)
+    """A plain case with small dims, from which the sweep departs; where relations forbid that, the smallest workload
+    with its other dims brought down as far as they can be."""
+    plain = {"layouts": plain_layouts(op), "dtypes": op.dtype_sets[0]}
+    workload = min(workload_cases(op), key=lambda case: elements(op, case.dims)).model_copy(update=plain)
+    small = {dim.name: min(max(SMALL, dim.low), dim.high) for dim in op.dims}
+    if (dims := nearest(op, small | {sweep.name: sweep.low})) is not None:
+        return resized(op, workload, dims)
+    case = resized(op, workload, workload.dims)
+    for name in small.keys() - {sweep.name}:
+        line = Line(op, case, name)
+        size = line.towards(min(small[name], line.here), line.here)
+        case = case if size is None else line.case(size)
+    return case
 
 
 @dataclass
-class _Walking:
+class _Passes:
     run: Run
     done: Walk
     turn: Callable[[], AbstractContextManager[None]]
@@ -220,7 +250,7 @@ def _layouts(op: LoadedOperator) -> list[dict[str, str]]:
     for name, spec in op.arguments.items():
         if isinstance(spec, TensorSpec):
             rest = {n: layout for n, layout in plain.items() if n != name}
-            found += [rest if one is Layout.CONTIGUOUS else rest | {name: one.value} for one in spec.layouts[1:]]
+            found += [rest if one is Layout.CONTIGUOUS else rest | {name: one.value} for one in spec.near[1:]]
     return found
 
 

@@ -6,7 +6,7 @@ was not run is said behind it. Pure functions, called by `locate`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kernelsmith.evaluate.region.edges import Along
 from kernelsmith.evaluate.region.pattern import Kind, ranges
@@ -34,7 +34,7 @@ def sentence(
     dims: Sequence[Along],
     when: Sequence[str],
     *,
-    anywhere: Sequence[str] = (),
+    anywhere: Mapping[str, Collection[int]] | None = None,
     depends: Sequence[str] = (),
     uneven: str = "",
     ended: bool = True,
@@ -45,7 +45,7 @@ def sentence(
         smallest: sizes of the smallest failing input.
         dims: those whose size matters.
         when: conditions beside the sizes.
-        anywhere: dims whose size was found not to matter.
+        anywhere: dims whose size was found not to matter, with the sizes at which that was tried.
         depends: dims that move the edges of the others.
         uneven: where else it fails, in words.
         ended: everything that should be tried was tried.
@@ -59,13 +59,14 @@ def sentence(
         head = f"{verb} at {', '.join(f'{name}={size}' for name, size in smallest.items())} at least"
     if when:
         head += f" when {' and '.join(when)}"
+    anywhere = anywhere or {}
     if anywhere:
-        head += f", whatever {_listed(anywhere)} {'is' if len(anywhere) == 1 else 'are'}"
+        head += f", whatever {_listed([*anywhere])} {'is' if len(anywhere) == 1 else 'are'}"
     if uneven:
         head += f", and {uneven}"
     if depends:
         head += f"; which sizes exactly depends on {_listed(depends)}"
-    return head + _tried(dims, ended=ended)
+    return head + _tried(dims, anywhere, ended=ended)
 
 
 def _sizes(verb: str, dims: Sequence[Along]) -> str:
@@ -79,7 +80,7 @@ def _sizes(verb: str, dims: Sequence[Along]) -> str:
 
 def _single(one: Along) -> bool:
     rule = one.rule
-    return rule is not None and rule.kind is Kind.EVERY and rule.low is not None and rule.low == rule.high
+    return rule is not None and rule.kind is Kind.EVERY and rule.low is not None and rule.low == rule.high and one.exact
 
 
 def _scattered(one: Along) -> str:
@@ -92,30 +93,34 @@ def _scattered(one: Along) -> str:
     return f"at {len(wrong)} of {len(one.seen)} sizes of {one.name} tried in {within}, {example}{one.name}={shown}"
 
 
-def _tried(dims: Sequence[Along], *, ended: bool) -> str:
+def _tried(dims: Sequence[Along], anywhere: Mapping[str, Collection[int]], *, ended: bool) -> str:
     """What the claim rests on, where it is not everything."""
     parts = []
     for one in dims:
         if one.whole:
             parts.append(f"all {len(one.seen):,} sizes of {one.name} from {min(one.seen)} to {max(one.seen)} tried")
         elif one.rule is not None:
-            reach = f" up to {max(one.seen)}" if one.rule.high is None and max(one.seen) < one.declared_high else ""
+            reach = f" from {min(one.seen)}" if one.rule.low is None and min(one.seen) > one.line.low else ""
+            reach += (
+                f" up to {max(one.seen)}" if one.rule.high is None and max(one.seen) < one.line.declared_high else ""
+            )
             parts.append(f"{len(one.seen):,} sizes of {one.name} tried{reach}")
             parts += _open_edges(one)
+    parts += [f"{len(sizes)} sizes of {name} tried up to {max(sizes)}" for name, sizes in anywhere.items()]
     if not ended:
         parts.append("the time for more was up")
     return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _open_edges(one: Along) -> Iterator[str]:
-    """Edges that the search had no time to find exactly: between which sizes they lie."""
-    if one.ended or one.rule is None:
+    """Edges that were not found exactly, since time was up or legal sizes lie too far apart: between which they lie."""
+    if one.rule is None or (one.ended and one.rule.kind is not Kind.EVERY):
         return
     right = sorted(size for size, failed in one.seen.items() if not failed)
     low, high = one.rule.low, one.rule.high
-    if low is not None and (below := [size for size in right if size < low]) and low - below[-1] > 1:
+    if low is not None and (below := [size for size in right if size < low]) and not one.line.barren(below[-1], low):
         yield f"it begins between {one.name}={below[-1]} and {low}"
-    if high is not None and (above := [size for size in right if size > high]) and above[0] - high > 1:
+    if high is not None and (above := [size for size in right if size > high]) and not one.line.barren(high, above[0]):
         yield f"it ends between {one.name}={high} and {above[0]}"
 
 

@@ -64,7 +64,7 @@ class Alternatives:
     def layouts(self) -> list[dict[str, str]]:
         """All plain; then each other layout on one argument alone; then on all that allow it; then each argument in
         another one. Rows far apart are left to `far`."""
-        near = {n: [one.value for one in s.layouts if one is not Layout.FAR] for n, s in self.tensors.items()}
+        near = {n: [one.value for one in s.near] for n, s in self.tensors.items()}
         singles = [self.plain | {n: one} for n, own in near.items() for one in own[1:]]
         together = [self.plain | {n: one.value for n, own in near.items() if one in own} for one in Layout]
         turns = range(1, max((len(own) for own in near.values()), default=1))

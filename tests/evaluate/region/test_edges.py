@@ -38,7 +38,7 @@ def test_failing_sizes_are_described_in_few_runs(
     line = Line(op, small, "N")
     found = along(line, runs)
     assert found.rule is not None and found.rule.words("N") == words
-    assert found.ended and found.exact(line)
+    assert found.ended and found.exact
     bits = math.log2(line.high - line.low + 1)
     assert runs.count <= 3 * bits * 2, "three times log2 of the range for each of two edges"
 
@@ -53,7 +53,7 @@ def test_every_edge_was_run_on_both_sides(tmp_path: Path) -> None:
 def test_a_search_that_is_cut_short_says_so(tmp_path: Path) -> None:
     line = Line(rows(tmp_path), case({"M": 1, "N": 1300}), "N")
     found = along(line, planted(lambda one: 1025 <= one.dims["N"] <= 1536, most=5))
-    assert not found.ended and not found.exact(line)
+    assert not found.ended and not found.exact
     assert len(found.seen) == 6 and all(found.seen.values())
 
 
@@ -74,4 +74,4 @@ def test_only_legal_sizes_are_run_and_tied_dims_move_along(tmp_path: Path) -> No
     line = Line(op, base, "K")
     found = along(line, planted(wrong))
     assert found.rule is not None and found.rule.words("K") == "K >= 160"
-    assert found.exact(line), "144 is the next smaller size that is possible"
+    assert found.exact, "144 is the next smaller size that is possible"
