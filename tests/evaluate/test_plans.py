@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.evaluate.check.plans import lent
+from kernelsmith.evaluate.check.plans import lent, settled
 from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.evaluate.truth.inputs import materialise
 from kernelsmith.evaluate.truth.oracle import Truth, truth
@@ -70,3 +70,17 @@ def test_an_output_has_memory_of_its_own_where_the_references_has(
 def test_what_shares_memory_in_the_reference_may(tmp_path: Path, answer: str) -> None:
     plan = LaunchPlan.model_construct(buffers=BUFFERS, kernels=(), steps=(), outputs=(part(INPUT), part(INPUT)))
     assert lent(plan, owed(tmp_path, answer)) is None
+
+
+def kept(content: str | None, *, nbytes: int = 64) -> LaunchPlan:
+    return LaunchPlan(buffers=(StateBuffer(index=0, nbytes=nbytes, content=content),), kernels=(), steps=(), outputs=())
+
+
+def test_calls_that_find_the_same_share_a_plan() -> None:
+    assert settled([kept("a"), kept("a")]) == kept("a")
+    assert settled([kept("a"), kept("a", nbytes=32)]) is None
+
+
+def test_a_workspace_that_a_call_left_as_it_was_by_chance_is_still_one_on_which_nothing_depends() -> None:
+    assert settled([kept(None), kept("a"), kept(None)]) == kept(None)
+    assert settled([kept("a"), kept("b")]) == kept(None)

@@ -26,7 +26,7 @@ import torch
 from kernelsmith.base import digest
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.examine import EXPLAINED, Examiner, key
-from kernelsmith.evaluate.check.plans import blocks, difference, lent, programs
+from kernelsmith.evaluate.check.plans import blocks, difference, lent, programs, settled
 from kernelsmith.evaluate.check.properties import violated
 from kernelsmith.evaluate.check.unwatched import Answer, Unwatched, movable, same_launches
 from kernelsmith.evaluate.sessions import allowance, transport
@@ -302,8 +302,9 @@ class Checker:
             called = self._real_call(case, content, choices, record=True)
             assert called.plan is not None
             plans.append(called.plan)
-            if len(plans) >= agree and len({plan.canonical() for plan in plans[-agree:]}) == 1:
-                self.blocks.update(blocks(called.plan))
+            if len(plans) >= agree and (shared := settled(plans[-agree:])):
+                self.blocks.update(blocks(shared))
+                called = called.model_copy(update={"plan": shared})
                 return self._with_state(case, called, time.monotonic() - begin)
         changing = CandidateFailure(
             Outcome.NOT_IN_PLAN,

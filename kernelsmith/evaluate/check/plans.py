@@ -6,11 +6,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Sequence
 
 from kernelsmith.evaluate.truth.compare import Finding, covered
 from kernelsmith.evaluate.truth.oracle import Truth
 from kernelsmith.outcome import Outcome
-from kernelsmith.plan import InputBuffer, Launch, LaunchPlan, StateBuffer, View
+from kernelsmith.plan import Buffer, InputBuffer, Launch, LaunchPlan, StateBuffer, View
 
 
 def programs(plan: LaunchPlan) -> int:
@@ -55,6 +56,29 @@ def _overlap(one: View, other: View) -> bool:
     if one.buffer != other.buffer or not one.numel or not other.numel:
         return False
     return bool((covered(one, one.extent)[:nbytes] & covered(other, other.extent)[:nbytes]).any())
+
+
+def settled(plans: Sequence[LaunchPlan]) -> LaunchPlan | None:
+    """The one plan that these calls share, or None: the same text, but for what they find in memory that is kept.
+
+    Where a call finds what another does not, nothing may depend on it: a replay finds poison there. By chance, on equal
+    contents, a call may leave a workspace as it was.
+    """
+    if len({plan.canonical() for plan in plans}) == 1:
+        return plans[-1]
+    if len({len(plan.buffers) for plan in plans}) > 1:
+        return None
+    same = [len(set(versions)) == 1 for versions in zip(*(plan.buffers for plan in plans), strict=True)]
+    opened = [plan.model_copy(update={"buffers": _open(plan, same)}) for plan in plans]
+    return opened[-1] if len({plan.canonical() for plan in opened}) == 1 else None
+
+
+def _open(plan: LaunchPlan, same: Sequence[bool]) -> tuple[Buffer, ...]:
+    """Its buffers, with nothing said of what is found in kept ones that are not the same in every call."""
+    return tuple(
+        b.model_copy(update={"content": None}) if isinstance(b, StateBuffer) and not alike else b
+        for b, alike in zip(plan.buffers, same, strict=True)
+    )
 
 
 def difference(one: LaunchPlan, other: LaunchPlan) -> str:
