@@ -44,10 +44,6 @@ importlib.import_module(sys.argv[3]).main(int(sys.argv[1]))
 """
 
 
-class ZygoteGoneError(SandboxError):
-    """It was ended from outside before it was ready: another one may fare better."""
-
-
 class ZygoteProcess:
     """One run of the zygote's process, from exec to its end."""
 
@@ -99,10 +95,7 @@ class ZygoteProcess:
                 Path(self.base).rmdir()  # it was only a place to mount on: nothing is left if we are killed
             layers = self._said()["layers"]
         except (ProtocolError, TimeoutError) as error:
-            if isinstance(error, PeerGoneError) and not self._stderr():
-                hint = "as it does when memory is short; run again"
-                raise ZygoteGoneError("the zygote did not start: it ended without a word", hint) from error
-            hint = self._stderr() or "run again"
+            hint = self._stderr() or "it ended without a word, as it does when memory is short; run again"
             raise SandboxError(f"the zygote did not start: {error}", hint) from error
         return Layers(**{**layers, "notes": tuple(layers["notes"])})
 

@@ -22,7 +22,6 @@ from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.children.process import (
     SPAWN_SECONDS,
     Wires,
-    ZygoteGoneError,
     ZygoteProcess,
     ends_within,
     pid_behind,
@@ -229,7 +228,9 @@ class Zygote:
     def _start(self) -> ZygoteProcess:
         try:
             server = ZygoteProcess(self._python, self._environment, self._setup)
-        except ZygoteGoneError:  # killed, by a person or for memory; once more, as when one dies later
+        except (
+            SandboxError
+        ):  # it, or the compiler that warms it, was killed, perhaps; once more, as when one dies later
             server = ZygoteProcess(self._python, self._environment, self._setup)
         if not server.layers.sound and not self._unsafe:
             server.close()
