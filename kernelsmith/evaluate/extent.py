@@ -30,7 +30,7 @@ from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSess
 from kernelsmith.evaluate.truth.explore import walks as level_sweeps
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.evidence import Refuted
-from kernelsmith.execute import Tell
+from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import Evaluation, Job
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Level, Outcome
@@ -124,12 +124,13 @@ class Extent:
             for number, sweep in enumerate(asked):
                 patient = not budget.given and self._job.level is not Level.EXHAUSTIVE  # it takes what it takes
                 share = budget.left / (len(asked) - number + len(levels))
-                done = self._walked(sweep, None if patient else share)
+                done = self._walked(sweep, None if patient else share, self._tell)
                 first = first or (done.worst if done is not None else None)
             end = time.monotonic() + self._spare(budget)
+            tell = self._tell if self._job.level is Level.EXHAUSTIVE else quiet  # seconds, of which nobody asked
             for number, sweep in enumerate(levels if first is None else ()):
                 try:
-                    done = self._walked(sweep, max(0.0, end - time.monotonic()) / (len(levels) - number))
+                    done = self._walked(sweep, max(0.0, end - time.monotonic()) / (len(levels) - number), tell)
                 except UsageError as error:  # nobody asked for it
                     self.collector.leave_out(f"sweep {sweep} was not run: {error.message}")
                     continue
@@ -171,7 +172,7 @@ class Extent:
             return budget.left
         return min(budget.left, WALK_SECONDS * min(crowding(), MOST_CROWDED))
 
-    def _walked(self, sweep: Sweep, seconds: float | None) -> Walk | None:
+    def _walked(self, sweep: Sweep, seconds: float | None, tell: Tell) -> Walk | None:
         """One walk, noted down; None where there is no time for it."""
         if seconds is not None and seconds <= 0:
             self.collector.leave_out(f"sweep {sweep} was not run: the time of the check was up")
@@ -182,7 +183,7 @@ class Extent:
             self._opened().verdict,
             seed=self._job.seed,
             turn=self._turn,
-            tell=self._tell,
+            tell=tell,
             seconds=seconds,
         )
         self._walks.append(done)
