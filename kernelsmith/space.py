@@ -10,6 +10,11 @@ from pydantic import Field, model_validator
 from kernelsmith.base import Frozen, Scalar
 
 
+def interval(low: int, high: int) -> str:
+    """`9`, or `33..40`: both ends included."""
+    return str(low) if low == high else f"{low}..{high}"
+
+
 class Where(Frozen):
     """The case at which a candidate failed first."""
 

@@ -8,7 +8,7 @@ from kernelsmith.evidence import Evidence, Repeats, Swept
 from kernelsmith.outcome import Outcome
 from kernelsmith.render import duration, table
 from kernelsmith.report.coverage import Cell, Grid, grids
-from kernelsmith.space import Region, RegionStatus
+from kernelsmith.space import Region, RegionStatus, interval
 from kernelsmith.text import line
 
 NOT_TRIED = "."
@@ -18,8 +18,7 @@ LEGEND = f"cases per size class (64+ is 64..127), dtype and layout: {NOT_TRIED} 
 
 
 def evidence_lines(evidence: Evidence) -> list[str]:
-    """What was run and what it showed, shortest first; the verdict, and where it
-    fails, are said elsewhere."""
+    """What was run and what it showed, shortest first; the verdict, and where it fails, are said elsewhere."""
     lines = [_run(evidence)]
     lines += [line(one.describe(), 300)] if (one := evidence.closest) else []
     lines += [repeats_line(evidence.repeats)] if evidence.repeats else []
@@ -67,13 +66,13 @@ def swept_line(swept: Swept) -> str:
 def _ranges(ranges: Sequence[tuple[int, int]], step: int) -> str:
     """`9, 33..40`, or `9, 33..49 by 8` where sizes between are not meant; the first few of many."""
     by = f" by {step}" if step > 1 else ""
-    shown = ", ".join(str(low) if low == high else f"{low}..{high}{by}" for low, high in ranges[:MOST_RANGES])
+    shown = ", ".join(interval(low, high) + (by if low < high else "") for low, high in ranges[:MOST_RANGES])
     return shown + (f" and {len(ranges) - MOST_RANGES} more ranges" if len(ranges) > MOST_RANGES else "")
 
 
 def region_line(region: Region) -> str:
     """`N 1..1024, float16, x transposed: swept`."""
-    sizes = [f"{name} {low}" if low == high else f"{name} {low}..{high}" for name, (low, high) in region.dims.items()]
+    sizes = [f"{name} {interval(low, high)}" for name, (low, high) in region.dims.items()]
     kinds = [*dict.fromkeys(region.dtypes.values()), *(f"{name} {layout}" for name, layout in region.layouts.items())]
     words = {RegionStatus.SWEPT: "swept", RegionStatus.SAMPLED: "sampled", RegionStatus.REFUTED: "WRONG"}
     return f"{', '.join([*sizes, *kinds]) or 'as given'}: {words[region.status]}"

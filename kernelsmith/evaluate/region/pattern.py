@@ -58,11 +58,6 @@ class Rule:
     def explains(self, seen: Mapping[int, bool]) -> bool:
         return all(self.holds(size) == wrong for size, wrong in seen.items())
 
-    @property
-    def unbounded(self) -> bool:
-        """It says nothing at all: the dim does not matter."""
-        return self.kind is Kind.EVERY and self.low is None and self.high is None
-
     def words(self, name: str) -> str:
         """As in `N in 1025..1536`, `N >= 1025`, `N=768`, `N not a multiple of 64`; empty for all sizes."""
         return ", ".join(part for part in (self._interval(name), self._class(name)) if part)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from kernelsmith.evaluate.region.edges import Along
 from kernelsmith.evaluate.region.pattern import Kind, ranges
 from kernelsmith.outcome import Outcome
+from kernelsmith.space import interval
 
 _VERBS = {
     Outcome.CRASHED: "crashes",
@@ -86,7 +87,7 @@ def _single(one: Along) -> bool:
 def _scattered(one: Along) -> str:
     """Where no rule was found: what was seen."""
     wrong = [size for size, failed in one.seen.items() if failed]
-    spans = [f"{a}" if a == b else f"{a}..{b}" for a, b in ranges(wrong)]
+    spans = [interval(low, high) for low, high in ranges(wrong)]
     shown = ", ".join(spans[:_EXAMPLES])
     example = "for example " if len(spans) > _EXAMPLES else ""
     within = f"{min(one.seen)}..{max(one.seen)}"
