@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from kernelsmith.base import Frozen, Scalar
 from kernelsmith.compiled import Build, Chip
 from kernelsmith.errors import UsageError
+from kernelsmith.estimate import Estimate
 from kernelsmith.evidence import Evidence, Mismatch
 from kernelsmith.faults import Fault
 from kernelsmith.outcome import Level, Outcome, Stage
@@ -253,6 +254,8 @@ class Evaluation(Frozen):
     choices: tuple[WorkloadChoice, ...] = ()
     builds: tuple[Build, ...] = ()
     """Its kernels, compiled for other chips, if that was asked for."""
+    estimates: tuple[Estimate, ...] = ()
+    """Of a candidate that passed without the device that it is for: never beside timings."""
     notes: tuple[str, ...] = ()
     """Facts beside the verdict, such as "not bitwise reproducible"."""
     seconds: StageSeconds = StageSeconds()
@@ -270,6 +273,8 @@ class Evaluation(Frozen):
         passed = self.outcome is Outcome.PASSED
         if not passed and (self.timings or self.choices):
             raise ValueError("timings exist only for a candidate that passed")
+        if self.estimates and (not passed or self.timings):
+            raise ValueError("estimates exist only for a candidate that passed and was not measured")
         if self.mismatch is not None and self.outcome is not Outcome.WRONG_VALUES:
             raise ValueError("a mismatch exists only for wrong values")
         if passed and (self.where is not None or self.mismatch is not None):
@@ -335,6 +340,8 @@ class Job(Frozen):
     """Most calls that the candidate has to bear at once, where it is tried."""
     check_seconds: float | None = Field(default=None, gt=0)
     """Wall seconds that the check may take; None: what the level allows. What was left out is said."""
+    without_device: bool = False
+    """The target's device is not here: the check runs on the CPU, kernels are compiled for the target and estimated."""
     also: tuple[Chip, ...] = ()
     """What its kernels are compiled for beside, once it has passed."""
     revealing: tuple[Where, ...] = ()

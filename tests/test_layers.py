@@ -15,9 +15,9 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if "templates" not in path
 
 ORDER = (
     *("errors", "text", "keys", "files", "faults", "base", "outcome", "space", "tolerances"),
-    *("evidence", "compiled", "model", "proposal"),
+    *("evidence", "compiled", "estimate", "model", "proposal"),
     *("dialects", "plan"),
-    *("resources", "config", "targets", "library", "prompts", "operators"),
+    *("resources", "config", "targets", "toolchains", "library", "prompts", "operators"),
     *("diagnosis", "records", "runs", "seals", "budget", "migrations", "rows", "store"),
     *("propose", "triton_cpu", "devices", "sandbox", "offline", "execute", "evaluate", "drill"),
     *("flights", "rotation", "briefing", "ledger", "summary", "tune", "session"),
