@@ -22,11 +22,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernelsmith.devices.cpu import CpuDevice
-    from kernelsmith.devices.gpu import GpuDevice
+    from kernelsmith.devices.generic import TorchDevice
 
 DEFAULT = "kernelsmith.devices.cpu"
 MODULE_VARIABLE = "KERNELSMITH_DEVICE_MODULE"
 """Environment variable by which a zygote's children know the module of their device."""
+TORCH_VARIABLE = "KERNELSMITH_TORCH_DEVICE"
+PLUGIN_VARIABLE = "KERNELSMITH_TORCH_PLUGIN"
+"""torch's type of the device, and the module that registers it where torch itself does not."""
+TARGET_VARIABLE = "KERNELSMITH_TRITON_TARGET"
+"""What Triton compiles for, `backend:arch:warp size`; where it is missing, the driver is asked."""
 BYTES_VARIABLE = "KERNELSMITH_DEVICE_BYTES"
 """How much of the device's memory a child may allocate; no limit where it is missing."""
 
@@ -36,12 +41,12 @@ class DeviceFaultError(Exception):
     process can do nothing more with it."""
 
 
-def open_device() -> CpuDevice | GpuDevice:
+def open_device() -> CpuDevice | TorchDevice:
     """The device of this process, where Triton allocates from now on."""
     import triton
 
     module = importlib.import_module(os.environ.get(MODULE_VARIABLE, DEFAULT))
-    device: CpuDevice | GpuDevice = module.open_device()
+    device: CpuDevice | TorchDevice = module.open_device()
     triton.set_allocator(device.allocate)
     given = os.environ.get(BYTES_VARIABLE)
     if given is not None:

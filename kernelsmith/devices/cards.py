@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelsmith.devices import MODULE_VARIABLE, PLUGIN_VARIABLE, TARGET_VARIABLE, TORCH_VARIABLE
 from kernelsmith.errors import UsageError
 from kernelsmith.targets import Target, is_toolkit
 
@@ -102,17 +103,17 @@ def variables(target: Target, environment: Mapping[str, str] = os.environ) -> di
     return {
         **_passed(target, environment),
         **chosen,
-        "KERNELSMITH_DEVICE_MODULE": target.module,
+        **_reached(target),
         **_compiled_for(target),
     }
 
 
 def host_variables(target: Target, card: Card) -> dict[str, str]:
-    """Environment of a trusted process that sees the whole machine and is to use this card."""
+    """Environment of a trusted process that sees the whole machine and is to use this card, for baselines."""
     if card.node is None:
         return {}
     chosen = {target.visible_devices: card.known_as} if target.visible_devices else {}
-    return {**chosen, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "KERNELSMITH_DEVICE_MODULE": target.module}
+    return {**chosen, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", **_reached(target), **target.no_fallback}
 
 
 def withheld(target: Target, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
@@ -150,12 +151,18 @@ def _told(driver: Path) -> dict[int, _Told]:
     return told
 
 
+def _reached(target: Target) -> dict[str, str]:
+    """By which module a process has the device, and what torch calls it."""
+    plugin = {PLUGIN_VARIABLE: target.plugin} if target.plugin else {}
+    return {MODULE_VARIABLE: target.module, TORCH_VARIABLE: target.torch_device, **plugin}
+
+
 def _compiled_for(target: Target) -> dict[str, str]:
-    """What devices/gpu.py compiles for, where the target's file says it."""
+    """What devices/kernels.py compiles for, where the target's file says it."""
     info = target.triton
     if info.arch is None or info.backend == "cpu":
         return {}
-    return {"KERNELSMITH_TRITON_TARGET": f"{info.backend}:{info.arch}:{info.warp_size}"}
+    return {TARGET_VARIABLE: f"{info.backend}:{info.arch}:{info.warp_size}"}
 
 
 def matching(pattern: str) -> list[str]:

@@ -370,12 +370,23 @@ class _Evaluating:
         """Facts beside the verdict."""
         facts = [] if self.job.level is not Level.QUICK else ["checked at quick level: a sample of the input space"]
         facts += self.assumed
-        unavailable = self.room.rivals(self.job.operator).unavailable if self.job.bench else {}
+        rivals = self.room.rivals(self.job.operator) if self.job.bench else None
         facts += [self.operator.policy.describe()] if self.operator.policy is not None else ()
         facts += [bits] if self.repeater.repeats is not None and (bits := self.repeater.repeats.bits) else []
         facts += self.room.notes()
         facts += noise.note(self.disturbance) if self.room.target.torch_device == "cpu" else ()
-        return facts + [f"no {name} baseline: {why}" for name, why in unavailable.items()]
+        if rivals is not None:
+            facts += [f"no {name} baseline: {why}" for name, why in rivals.unavailable.items()]
+            facts += [round_trip(name, why) for name, why in rivals.round_trips.items()]
+        return facts
+
+
+def round_trip(baseline: str, lacks: str) -> str:
+    """What a report must say of a baseline that the device cannot run."""
+    return (
+        f"the {baseline} baseline is a round trip through the CPU (copies there and back included), because {lacks}; "
+        "the truth is the reference on the judge's CPU, as always"
+    )
 
 
 def _words(vector: Vector, tunables: Sequence[Tunable]) -> str:

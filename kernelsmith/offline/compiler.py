@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelsmith.compiled import Chip, Resources
-from kernelsmith.devices.gpu import compile_ttir
+from kernelsmith.devices.kernels import compile_ttir
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.offline import amd, nvidia
 from kernelsmith.offline.wire import Compile, Compiled, CompilerReply, compiler_reply

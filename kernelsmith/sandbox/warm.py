@@ -32,9 +32,9 @@ def compile_something() -> None:
     """
     import torch
 
-    from kernelsmith.devices import gpu
+    from kernelsmith.devices import kernels
 
-    if (target := gpu.given_target()) is not None:
+    if (target := kernels.given_target()) is not None:
         kinds = {"x": "*fp32", "y": "*fp32", "n": "i32", "block": "constexpr"}
         triton.compile(ASTSource(_row, kinds, {"block": 128}), target=target)
         return

@@ -251,6 +251,8 @@ class Target(Frozen):
     """Size of a buffer whose overwriting leaves nothing else in the caches."""
     visible_devices: str | None = None
     """Environment variable that selects cards."""
+    no_fallback: dict[Annotated[str, Field(pattern=r"^(PY)?TORCH_[A-Z0-9_]+$")], Literal["0", "1"]] = {}
+    """Environment under which torch refuses what the device lacks instead of computing it on the CPU."""
     query: Literal["nvidia-smi"] | None = None
     """Command that says which processes hold the device's memory, where one is understood."""
     profiler: str | None = None

@@ -94,7 +94,8 @@ def test_the_h200_asks_for_its_driver_and_for_one_card() -> None:
     assert cards.variables(h200, {"CUDA_HOME": "/opt/cuda", "HOME": "/root"}) == {
         "CUDA_HOME": "/opt/cuda",
         "CUDA_VISIBLE_DEVICES": "0",
-        "KERNELSMITH_DEVICE_MODULE": "kernelsmith.devices.gpu",
+        "KERNELSMITH_DEVICE_MODULE": "kernelsmith.devices.generic",
+        "KERNELSMITH_TORCH_DEVICE": "cuda",
         "KERNELSMITH_TRITON_TARGET": "cuda:90:32",
     }
 

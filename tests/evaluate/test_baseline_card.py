@@ -36,7 +36,7 @@ def test_a_baseline_works_on_the_devices_memory_and_is_timed_by_its_clock(
     (tmp_path / "op.py").write_text(OPERATOR)
     opened = Baselines(Open(operator=OperatorRef(path=str(tmp_path / "op.py")), model_seed=1, threads=1))
     assert opened.answer(Build(baseline="eager", workload=0, seeds=(1, 2))) == Built(available=True)
-    assert len(placed) == 6 and min(placed) >= 400_000, "both arguments of each of three calls were put there"
+    assert len(placed) == 8 and min(placed) >= 400_000, "both arguments of each of four calls were put there"
     clocked = opened.answer(Clock(baseline="eager", workload=0, pool=0, flush_bytes=1 << 20))
     assert clocked == Clocked(nanoseconds=timed[0]) and timed[0] > 0
 

@@ -457,9 +457,10 @@ def test_a_broken_machine_is_nobodys_fault() -> None:
     [
         (MemoryError("no memory for the kernel's scratch space"), Outcome.MEMORY),
         (ValueError("the grid has more than 2**62 program instances"), Outcome.NOT_IN_PLAN),
+        (RuntimeError("the launch after it is told of the fault"), Outcome.RUNTIME_ERROR),
         (None, Outcome.RUNTIME_ERROR),
     ],
-    ids=["scratch", "grid", "what the device says in the end"],
+    ids=["scratch", "grid", "what the device says to the next launch", "what the device says in the end"],
 )
 def test_what_a_kernel_does_is_to_blame(fault: Exception | None, outcome: Outcome) -> None:
     reply = replayed(OutOfOrder(at_launch=fault))

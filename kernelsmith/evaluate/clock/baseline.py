@@ -12,15 +12,17 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
-from kernelsmith.devices import DEFAULT, MODULE_VARIABLE, open_device
+from kernelsmith.devices import DEFAULT, MODULE_VARIABLE, TORCH_VARIABLE, fallback, open_device
 from kernelsmith.errors import KernelsmithError
+from kernelsmith.evaluate.truth.answers import mutated_buffers
 from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.evaluate.truth.inputs import CallInputs, materialise
 from kernelsmith.evaluate.truth.questions import (
@@ -44,6 +46,7 @@ from kernelsmith.sandbox.wire.protocol import Channel, PeerGoneError
 ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_TOP_PAD_": str(64 << 20)}
 """glibc: never give memory back, so that a call finds it mapped (as a GPU's caching allocator does)."""
 
+EAGER = "eager"
 WARM_UP_CALLS = 3
 SMALL_BYTES = 4 << 20
 """Inputs up to which a call on other contents comes first, untimed: emptying the caches also empties them of the
@@ -70,6 +73,9 @@ class Baselines:
         self._flush: torch.Tensor | None = None
         self._card = None if os.environ.get(MODULE_VARIABLE, DEFAULT) == DEFAULT else open_device()
         """What is not the CPU; the operator's tensors are put there."""
+        kind = os.environ.get(TORCH_VARIABLE)
+        self._strict = fallback.refuse(kind) if self._card is not None and kind else None
+        """Kept: as long as it is there, nothing that the device lacks is computed on the CPU in silence."""
 
     def answer(self, question: Question) -> Answer:
         match question:
@@ -93,21 +99,31 @@ class Baselines:
             workload = self._workloads[question.workload] = _Workload(question.seeds, inputs, calls)
         if question.baseline in workload.calls:
             return Built(available=True)
-        call = self._callable(question.baseline)
+        call, round_trip = self._callable(question.baseline), ""
         if call is None:
             return Built(available=False, reason=f"the operator names no {question.baseline}")
         try:
             with torch.no_grad():
+                if self._card is not None and question.baseline == EAGER:
+                    call, round_trip = self._on_card(call, workload.inputs[0])
                 for _ in range(WARM_UP_CALLS):
                     call(*self._arguments(workload.inputs[0]))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's own code or the compiler: told, not hidden
             first = str(error).splitlines()[0] if str(error) else ""
             return Built(available=False, reason=f"{question.baseline}: {type(error).__name__}: {first}")
         workload.calls[question.baseline] = call
-        return Built(available=True)
+        return Built(available=True, round_trip=round_trip)
+
+    def _on_card(self, call: Callable[..., Any], inputs: CallInputs) -> tuple[Callable[..., Any], str]:
+        """The call itself, or through the CPU with the reason where the card lacks an operator of it."""
+        try:
+            fallback.named(partial(call, *self._arguments(inputs)))
+        except fallback.FallbackError as lacking:
+            return through_cpu(call, mutated_buffers(self._operator, inputs)), str(lacking)
+        return call, ""
 
     def _callable(self, name: str) -> Callable[..., Any] | None:
-        if name == "eager":
+        if name == EAGER:
             return self._operator.function
         if name == "compile":
             return _compiled(self._operator.function)
@@ -141,6 +157,22 @@ class Baselines:
         if self._card is None:
             return inputs.arguments()
         return inputs.on([self._card.place(buffer.storage) for buffer in inputs.buffers()])
+
+
+def through_cpu(function: Callable[..., Any], mutated: Sequence[int]) -> Callable[..., Any]:
+    """What a program has to do whose device lacks an operator: copy the arguments to the host, compute there, copy the
+    answer back, and the tensors (by number) that it changes."""
+
+    def call(*arguments: Any) -> Any:
+        leaves, shape = tree_flatten(arguments)
+        hosts = [leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        answer = function(*tree_unflatten(hosts, shape))
+        pairs = [pair for pair in zip(leaves, hosts, strict=True) if isinstance(pair[0], torch.Tensor)]
+        for number in mutated:
+            pairs[number][0].copy_(pairs[number][1])
+        return tree_map_only(torch.Tensor, lambda one: one.to(pairs[0][0].device), answer) if pairs else answer
+
+    return call
 
 
 def _compiled(reference: Callable[..., Any]) -> Callable[..., Any]:

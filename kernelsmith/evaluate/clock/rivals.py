@@ -77,6 +77,12 @@ class Rivals:
         self._ready: set[tuple[str, int]] = set()
         """Baselines and workloads that the present process was asked to build, and did."""
         self._unavailable: dict[str, str] = {}
+        self._round_trips: dict[str, str] = {}
+
+    @property
+    def round_trips(self) -> dict[str, str]:
+        """Baselines that go through the CPU, with their tensors copied there and back, and what the device lacks."""
+        return dict(self._round_trips)
 
     @property
     def unavailable(self) -> dict[str, str]:
@@ -97,6 +103,8 @@ class Rivals:
                 built = Built(available=False, reason=f"{baseline}: {error.message}")
             if built.available:
                 self._ready.add((baseline, workload))
+                if built.round_trip:
+                    self._round_trips[baseline] = built.round_trip
             else:
                 self._unavailable[baseline] = built.reason
             return built.available

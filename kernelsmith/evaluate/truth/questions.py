@@ -42,6 +42,8 @@ class Built(Frozen):
     available: bool
     reason: str = ""
     """Why it is not available, for the report."""
+    round_trip: str = ""
+    """Why it runs on the CPU, with its tensors copied there and back: what the device lacks."""
 
 
 class Clock(Frozen):

@@ -8,6 +8,7 @@ Asked by the judge before it uses a card again that was given up, and once for t
 from __future__ import annotations
 
 import json
+import time
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +20,11 @@ from kernelsmith.sandbox.wire.protocol import Channel, PeerGoneError
 
 COPIED_BYTES = 64 << 20
 _FILL = 0x5A
+CLOCK_SECONDS, MOST_COPIES = 0.05, 4096
+"""For which the device's clock is held against ours."""
+LEAST_SHARE, MOST_SHARE = 0.2, 1.05
+"""Of our clock's time, what the device's may count: it begins when the copies are queued and ends before we know, and
+two oscillators differ by less than a thousandth. Another unit is out by a factor of a thousand."""
 
 
 def main(channel: Channel, scratch: Path) -> None:
@@ -27,9 +33,24 @@ def main(channel: Channel, scratch: Path) -> None:
     while True:
         try:
             channel.receive()
+            check_clock(device)
             channel.send(json.dumps(copy_rate(device)).encode())
         except PeerGoneError:
             return
+
+
+def check_clock(device: Device) -> None:
+    """Hold the device's clock against this process's, over copies. Raises RuntimeError where they disagree: every
+    speed-up would be a ratio of two different things."""
+    source, target = device.reserve(COPIED_BYTES), device.reserve(COPIED_BYTES)
+    copy = partial(target.copy_, source)
+    once = max(1, min(device.time([copy]) for _ in range(3)))
+    times = max(1, min(MOST_COPIES, round(CLOCK_SECONDS * 1e9 / once)))
+    begin = time.perf_counter_ns()
+    claimed = device.time([copy] * times)
+    share = claimed / (time.perf_counter_ns() - begin)
+    if not LEAST_SHARE <= share <= MOST_SHARE:
+        raise RuntimeError(f"the device's clock counts {share:.3g} of the time that the processor's does")
 
 
 def copy_rate(device: Device) -> float:

@@ -187,7 +187,7 @@ class Workspace:
     def run(self, order: Order = Order.DEVICE, *, threads: int = 0, draw: random.Random | None = None) -> None:
         """All steps once, to their end, on at most so many threads (0: as usual); `draw` is for an order that is drawn.
         Raises PlanError for a step that torch refuses, DeviceFaultError for one that the device does."""
-        with plan_faults():
+        with plan_faults(), self._noticed():
             for number, step in enumerate(self._bound_to(threads)):
                 planned = self.plan.steps[number]
                 if order is Order.DEVICE or not isinstance(planned, Launch) or not self._ordered(planned, order, draw):
@@ -196,8 +196,17 @@ class Workspace:
 
     def time(self) -> int:
         """Nanoseconds of all steps once; raises as `run` does."""
-        with plan_faults():
+        with plan_faults(), self._noticed():
             return self._device.time(self.steps)
+
+    @contextmanager
+    def _noticed(self) -> Iterator[None]:
+        """A device tells a fault to whoever calls it next, such as the launch after it: then it is no plan's fault."""
+        try:
+            yield
+        except RuntimeError:
+            self._device.finish()
+            raise
 
     def write_back(self, inputs: Sequence[torch.Tensor], regions: Sequence[Region] | None = None) -> None:
         """After a replay: what it did to its inputs, or what of them `regions` hold, into the given bytes."""

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelsmith.devices import gpu
+from kernelsmith.devices import MODULE_VARIABLE, TARGET_VARIABLE, TORCH_VARIABLE, kernels
+from kernelsmith.devices.generic import TorchDevice
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.plan import Kernel
 from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Limits
-from kernelsmith.sandbox.replay.probe import copy_rate
+from kernelsmith.sandbox.replay.probe import check_clock, copy_rate
 from kernelsmith.sandbox.roles import PROBE, WARM
 from tests.sandbox.test_launcher import ADD, KERNEL
 
@@ -34,7 +35,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("given", "binary"), [(HOPPER, "cubin"), (("cuda", 80, 32), "cubin"), (("hip", "gfx942", 64), "hsaco")]
 )
 def test_a_plans_kernel_becomes_a_binary_without_a_device(given: tuple[str, int | str, int], binary: str) -> None:
-    compiled = gpu.compile_ttir(KERNEL.model_copy(update={"options": {"num_warps": 2}}), target(*given))
+    compiled = kernels.compile_ttir(KERNEL.model_copy(update={"options": {"num_warps": 2}}), target(*given))
     assert compiled.asm[binary].startswith(ELF)
     assert compiled.metadata.num_warps == 2, "options travel with the plan: TTIR omits them"
     assert compiled.src.signature == {0: "*fp32", 1: "*fp32", 2: "fp32"}
@@ -50,7 +51,7 @@ def test_the_binary_is_the_one_that_triton_makes_from_the_python() -> None:
     attributes = {(0,): [["tt.divisibility", 16]], (1,): [["tt.divisibility", 16]]}
     whole = triton.compile(ASTSource(scale, signature, {"B": 128}, attributes), target=target(*HOPPER))
     plan = Kernel(name="scale", ttir=whole.asm["ttir"], signature=("*fp16", "*fp16", "i32", "fp32"))
-    again = gpu.compile_ttir(plan, target(*HOPPER))
+    again = kernels.compile_ttir(plan, target(*HOPPER))
     assert again.asm["cubin"] == whole.asm["cubin"]
     assert list(again.src.signature.values()) == ["*fp16", "*fp16", "i32", "fp32"]
 
@@ -61,12 +62,12 @@ def test_a_machine_that_cannot_compile_is_not_the_kernels_fault(monkeypatch: pyt
 
     monkeypatch.setattr("triton.compile", full)
     with pytest.raises(InfrastructureError, match="No space left"):
-        gpu.compile_ttir(KERNEL, target(*HOPPER))
+        kernels.compile_ttir(KERNEL, target(*HOPPER))
 
 
 def test_what_the_compiler_refuses_is_the_kernels_fault(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ValueError, match="Parse MLIR"):
-        gpu.compile_ttir(Kernel(name="add", ttir="module { nonsense }", signature=()), target(*HOPPER))
+        kernels.compile_ttir(Kernel(name="add", ttir="module { nonsense }", signature=()), target(*HOPPER))
     assert "nonsense" in capfd.readouterr().err
 
 
@@ -75,14 +76,15 @@ def test_what_the_compiler_refuses_is_the_kernels_fault(capfd: pytest.CaptureFix
     [("!tt.ptr<f16>", "*fp16"), ("!tt.ptr<!tt.ptr<i8>>", "**i8"), ("f64", "fp64"), ("u64", "i64"), ("*bf16", "*bf16")],
 )
 def test_types_are_those_that_launchers_know(spelled: str, kind: str) -> None:
-    assert gpu.kind_of(spelled) == kind
+    assert kernels.kind_of(spelled) == kind
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_kernel_runs_and_is_timed_on_the_device() -> None:
-    device = gpu.open_device()
+    device = TorchDevice("cuda")
     assert copy_rate(device) > 1e9
+    check_clock(device)
     kernel = device.compile(KERNEL)
     x, y = device.place(torch.arange(8.0).view(torch.uint8)), device.reserve(32)
     run = kernel.bind((1, 1, 1), [x.data_ptr(), y.data_ptr(), 2.5])
@@ -97,7 +99,7 @@ def test_a_kernel_runs_and_is_timed_on_the_device() -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_the_clock_counts_the_device_and_not_the_launches() -> None:
-    device = gpu.open_device()
+    device = TorchDevice("cuda")
     kernel = device.compile(Kernel(name="add", ttir=ADD, signature=KERNEL.signature))
     x, y = device.reserve(32), device.reserve(32)
     run = kernel.bind((1, 1, 1), [x.data_ptr(), y.data_ptr(), 1.0])
@@ -108,8 +110,9 @@ def test_the_clock_counts_the_device_and_not_the_launches() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the probe would find a GPU")
 def test_a_zygote_for_a_gpu_compiles_for_it_and_touches_no_device() -> None:
     """It would not start with a second thread, which a context brings."""
-    environment = {gpu.TARGET_VARIABLE: "cuda:90:32", "KERNELSMITH_DEVICE_MODULE": "kernelsmith.devices.gpu"}
-    made = Zygote(preload=("torch", "triton", "kernelsmith.devices.gpu"), warm=WARM, environment=environment)
+    module = "kernelsmith.devices.generic"
+    environment = {TARGET_VARIABLE: "cuda:90:32", MODULE_VARIABLE: module, TORCH_VARIABLE: "cuda"}
+    made = Zygote(preload=("torch", "triton", module), warm=WARM, environment=environment)
     with made as zygote, zygote.spawn(PROBE, limits=Limits()) as child, pytest.raises(ChildEnded) as ended:
         child.request(b"{}", seconds=60.0)
     assert "CUDA" in ended.value.exit.log, "this machine has no GPU, and the probe says so"
