@@ -254,3 +254,18 @@ def test_the_judge_proves_and_times_a_kernel_there_and_says_what_the_device_lack
 def test_a_wrong_kernel_is_wrong_there_too(card: Room, tmp_path: Path) -> None:
     found = judged(card, RIGHT.replace("0.5", "0.25") + HOST, tmp_path, bench=False)
     assert found.outcome is Outcome.WRONG_VALUES
+
+
+def test_every_step_of_the_first_day_works_there(on_the_stand_in: OnTheStandIn, tmp_path: Path) -> None:
+    (tmp_path / "stand-in.toml").write_text(TARGET)
+    said = on_the_stand_in(f"""
+from benchmarks import first_day
+
+sys.argv = ["first_day", "stand-in", "--targets", {str(tmp_path)!r}]
+assert first_day.main() == 0
+assert first_day.failed(first_day.Step("an impossible one", lambda: str(1 // 0)))
+sys.argv[1] = "cpu"
+assert first_day.main() == 2
+""")
+    assert said.startswith("stand-in on stand:0\nok ") and "\nFAILED an impossible one: ZeroDivisionError" in said
+    assert "ok     kernel from TTIR: one launch 1000.0 us, each of 50 1000.0 us" in said

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 from kernelsmith.devices import MODULE_VARIABLE, TARGET_VARIABLE, TORCH_VARIABLE, kernels
+from kernelsmith.devices.choose import choose
 from kernelsmith.devices.generic import TorchDevice
+from kernelsmith.devices.profile import profile
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate.evaluate import evaluate
+from kernelsmith.evaluate.room.room import Room
+from kernelsmith.model import Job, OperatorRef
+from kernelsmith.outcome import Outcome
 from kernelsmith.plan import Kernel
 from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Limits
 from kernelsmith.sandbox.replay.probe import check_clock, copy_rate
 from kernelsmith.sandbox.roles import PROBE, WARM
+from tests.evaluate.test_evaluate import HOST, OPERATOR, RIGHT
 from tests.sandbox.test_launcher import ADD, KERNEL
 
 HOPPER, ELF = ("cuda", 90, 32), b"\x7fELF"
@@ -105,6 +114,36 @@ def test_the_clock_counts_the_device_and_not_the_launches() -> None:
     run = kernel.bind((1, 1, 1), [x.data_ptr(), y.data_ptr(), 1.0])
     one, many = (sorted(device.time([run] * n) for _ in range(9))[4] for n in (1, 100))
     assert many < 100 * max(one, 5_000), "100 launches of nothing are less than 5 microseconds each on the device"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_candidate_is_proven_and_timed_on_the_card(tmp_path: Path) -> None:
+    (tmp_path / "blend.py").write_text(OPERATOR)
+    target = choose("cuda")
+    job = Job(operator=OperatorRef(path=str(tmp_path / "blend.py")), target=target.name, source=RIGHT + HOST, seed=3)
+    with closing(Room(target.name)) as room:
+        found = evaluate(job, room)
+        wrong = evaluate(job.model_copy(update={"source": RIGHT.replace("0.5", "0.25") + HOST}), room)
+    assert found.outcome is Outcome.PASSED, found.message
+    assert found.timings[0].speedup.keys() == {"eager", "compile"}, found.notes
+    assert wrong.outcome is Outcome.WRONG_VALUES
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_profiler_and_events_agree() -> None:
+    device = TorchDevice("cuda")
+    source, copy = device.reserve(256 << 20), device.reserve(256 << 20)
+
+    def call() -> None:
+        copy.copy_(source)
+        device.finish()
+
+    seen = profile("cuda", call)
+    if seen.note:
+        pytest.skip(seen.note)
+    assert seen.nanoseconds == pytest.approx(device.time([partial(copy.copy_, source)]), rel=0.2)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the probe would find a GPU")

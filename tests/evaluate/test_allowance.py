@@ -36,3 +36,4 @@ def test_memory_grows_with_the_tensors_until_the_machine_ends(gib, monkeypatch):
     limits = allowance.limits(Sizes(gib << 29, gib << 29), threads=3, on_card=False)
     assert limits.memory_bytes >> 30 == {0: 4, 1: 20, 64: 48}[gib]
     assert limits.threads == 3
+    assert allowance.limits(Sizes(0, 0), threads=1, on_card=True).processes > 128, "drivers start threads by the dozen"

@@ -47,6 +47,8 @@ ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), 
 """glibc: never give memory back, so that a call finds it mapped (as a GPU's caching allocator does)."""
 
 EAGER = "eager"
+_MODES = {"compile": None, "max-autotune": "max-autotune-no-cudagraphs"}
+"""Of torch.compile. Graphs of a card save launches, which no clock here counts, and copy the inputs, which it would."""
 WARM_UP_CALLS = 3
 SMALL_BYTES = 4 << 20
 """Inputs up to which a call on other contents comes first, untimed: emptying the caches also empties them of the
@@ -125,8 +127,8 @@ class Baselines:
     def _callable(self, name: str) -> Callable[..., Any] | None:
         if name == EAGER:
             return self._operator.function
-        if name == "compile":
-            return _compiled(self._operator.function)
+        if name in _MODES:
+            return _compiled(self._operator.function, _MODES[name])
         return self._operator.baseline
 
     def _clock(self, question: Clock) -> int:
@@ -146,11 +148,16 @@ class Baselines:
             return max(1, time.perf_counter_ns() - begin)
 
     def _empty_caches(self, nbytes: int) -> None:
-        """Write other memory through the caches, which also wakes torch's threads."""
+        """Write other memory through the caches, which on the CPU also wakes torch's threads; a card can copy at least,
+        whatever operators it lacks."""
         nbytes = max(nbytes, 1 << 20)
         if self._flush is None or self._flush.numel() != nbytes:
             self._flush = torch.empty(nbytes, dtype=torch.uint8) if self._card is None else self._card.reserve(nbytes)
-        self._flush.add_(1)
+        if self._card is None:
+            self._flush.add_(1)
+        else:
+            half = nbytes // 2
+            self._flush[:half].copy_(self._flush[nbytes - half :])
 
     def _arguments(self, inputs: CallInputs) -> list[Any]:
         """Fresh ones, where the baseline is to run."""
@@ -175,15 +182,15 @@ def through_cpu(function: Callable[..., Any], mutated: Sequence[int]) -> Callabl
     return call
 
 
-def _compiled(reference: Callable[..., Any]) -> Callable[..., Any]:
-    """torch.compile with static shapes; a code object of its own per workload, since dynamo's cache and its recompile
-    limit (past which it falls back to eager in silence) go by code object."""
+def _compiled(reference: Callable[..., Any], mode: str | None) -> Callable[..., Any]:
+    """torch.compile in a mode, with static shapes; a code object of its own per workload, since dynamo's cache and its
+    recompile limit (past which it falls back to eager in silence) go by code object."""
     import torch._dynamo
 
     torch._dynamo.config.fail_on_recompile_limit_hit = True
     namespace: dict[str, Any] = {"reference": reference}
     exec(compile("def call(*arguments):\n    return reference(*arguments)\n", "<baseline>", "exec"), namespace)
-    compiled: Callable[..., Any] = torch.compile(namespace["call"], dynamic=False)
+    compiled: Callable[..., Any] = torch.compile(namespace["call"], dynamic=False, mode=mode)
     return compiled
 
 

@@ -226,7 +226,7 @@ class Room:
         health = health_of(self.target)
         if health is not None and any(use.pid == pid for use in health.uses(self.card)):
             raise InfrastructureError(f"the driver still lists process {pid}")
-        with self.zygote.spawn(PROBE, limits=allowance.ours(2 * PROBE_SECONDS), label="probe") as child:
+        with self.zygote.spawn(PROBE, limits=allowance.ours(2 * PROBE_SECONDS, on_card=True), label="probe") as child:
             try:
                 return float(json.loads(child.request(b"{}", seconds=PROBE_SECONDS).payload))
             except ChildEnded as ended:

@@ -39,6 +39,8 @@ GUESS_BASE_BYTES, GUESS_FACTOR = 768 << 20, 6
 """What an evaluation usually takes: with 64 MiB in and out its two processes took 650 MiB, compilers come on top."""
 DEVICE_BYTES = 32 << 30
 """Of a card's memory: more than the plans that are allowed need."""
+PROCESSES, CARD_PROCESSES = Limits.processes, 512
+"""Threads counted; drivers start some for each queue: PyTorch's OpenReg, which does as CUDA does, 128."""
 SHARE = 0.75
 """Of the machine's memory, the most that one child may take."""
 
@@ -77,13 +79,15 @@ def limits(sizes: Sizes, threads: int, *, on_card: bool) -> Limits:
         seconds=LIFETIME_SECONDS,
         memory_bytes=_at_most(BASE_BYTES + FACTOR * sizes.both),
         threads=threads,
+        processes=CARD_PROCESSES if on_card else PROCESSES,
         device_bytes=DEVICE_BYTES if on_card else None,
     )
 
 
-def ours(seconds: float, threads: int = 1) -> Limits:
+def ours(seconds: float, threads: int = 1, *, on_card: bool = False) -> Limits:
     """Of a process beside a candidate's that is to hold nothing large: a compiler, a probe."""
-    return Limits(seconds=seconds, memory_bytes=_at_most(BASE_BYTES), threads=threads)
+    processes = CARD_PROCESSES if on_card else PROCESSES
+    return Limits(seconds=seconds, memory_bytes=_at_most(BASE_BYTES), threads=threads, processes=processes)
 
 
 def _at_most(nbytes: int) -> int:
