@@ -4,7 +4,7 @@ on a new device, or with a new driver or plugin.
     python -m benchmarks.first_day TARGET [--targets DIR]
 
 One line per step: whether it works, with its figure. A step that fails does not end the list; the exit code is 1 then,
-and 2 where there is no such device. It runs unconfined, on the card that a judge would take.
+and 2 where there is no such device. All but the last run unconfined, on the card that a judge would take.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -55,13 +56,14 @@ class Step:
     run: Callable[[], str]
 
 
-def steps(target: Target) -> list[Step]:
+def steps(target: Target, folder: Path | None) -> list[Step]:
     """In the order in which a judge needs them; opens the device of this process."""
     import torch
 
     from kernelsmith.devices import open_device
     from kernelsmith.devices.fallback import refuse
     from kernelsmith.devices.profile import profile
+    from kernelsmith.evaluate.room.room import Room
     from kernelsmith.plan import Kernel
     from kernelsmith.sandbox.replay.probe import check_clock, copy_rate
 
@@ -122,6 +124,10 @@ def steps(target: Target) -> list[Step]:
         seen, events = profile(target.torch_device, call), device.time([partial(copy.copy_, source)])
         return seen.note or f"a copy: {seen.nanoseconds / 1e3:.1f} us, by events {events / 1e3:.1f} us"
 
+    def confined() -> str:
+        with closing(Room(target.name, targets=folder)) as room:
+            return f"a process as candidates' are copies at {room.probe() / 1e9:.0f} GB/s"
+
     return [
         Step("memory there and back", there_and_back),
         Step("clock", clock),
@@ -131,6 +137,7 @@ def steps(target: Target) -> list[Step]:
         Step("no silent fallback", fallback),
         Step("profiler", profiler),
         Step("limit of memory", memory),
+        Step("in the sandbox", confined),
     ]
 
 
@@ -160,7 +167,7 @@ def main() -> int:
         return 2
     os.environ |= cards.variables(target) | cards.host_variables(target, card)
     print(f"{target.name} on {card.name}")
-    return int(sum(failed(step) for step in steps(target)) > 0)
+    return int(sum(failed(step) for step in steps(target, arguments.targets)) > 0)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import IO
 
 from kernelsmith import keys
 from kernelsmith import targets as files
-from kernelsmith.errors import SandboxError
+from kernelsmith.errors import SandboxError, UsageError
 from kernelsmith.execute.wire import Assigned, Settled
 from kernelsmith.sandbox import usage
 from kernelsmith.sandbox.children.process import BOOT, PASSED_ON
@@ -65,8 +65,14 @@ class Started:
 
 
 def start(order: Order) -> Started:
-    """Raises UsageError for an unknown target, SandboxError where the operator cannot be confined."""
-    files.load(order.target, order.targets)
+    """Raises UsageError for an unknown target, and for an operator from elsewhere on an accelerator; SandboxError where
+    such an operator cannot be confined."""
+    target = files.load(order.target, order.targets)
+    if order.foreign and target.access.cards is not None:
+        raise UsageError(
+            f"an operator from elsewhere is judged without any device, and {target.name} is one",
+            "read the operator file and name it yourself if you trust it, or use --device cpu",
+        )
     with contextlib.ExitStack() as unless_started:
         ours, theirs = map(unless_started.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM))
         log = unless_started.enter_context(tempfile.TemporaryFile(prefix="kernelsmith-judge-"))

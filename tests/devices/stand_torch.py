@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
@@ -133,8 +134,6 @@ _DEVICE = torch.device("stand:0")
 _LIBRARY: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
 _OTHERS: Any = torch.library.Library("_", "IMPL")  # type: ignore[no-untyped-call]
 _AS_ON_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-_KEPT: list[torch.Tensor] = []
-"""What tensors of the device lie in; never freed, for torch does not say when it could be."""
 
 
 def _host(tensor: torch.Tensor) -> torch.Tensor:
@@ -155,10 +154,15 @@ def _made(size: Sequence[int], stride: Sequence[int], dtype: torch.dtype) -> tor
         raise torch.OutOfMemoryError(f"stand: {nbytes} bytes are not free")
     Module.used_bytes += nbytes
     block = torch.empty(nbytes + 512, dtype=torch.uint8)
-    _KEPT.append(block)
     storage = torch._C._construct_storage_from_data_pointer(-(-block.data_ptr() // 512) * 512, _DEVICE, nbytes)
+    weakref.finalize(storage, _freed, block, nbytes)
     tensor = torch._C._acc.create_empty_tensor(tuple(size), dtype)
     return _set(tensor, storage, 0, size, stride)
+
+
+def _freed(block: torch.Tensor, nbytes: int) -> None:
+    """Nothing lies in the block any more, which is kept by being an argument here."""
+    Module.used_bytes -= nbytes
 
 
 def _like(host: torch.Tensor) -> torch.Tensor:

@@ -234,7 +234,7 @@ def judged(card: Room, source: str, folder: Path, *, bench: bool) -> Evaluation:
         source=source,
         seed=3,
         bench=bench,
-        check_seconds=2.0,
+        check_seconds=1.0,
         bench_seconds=0.5,
         baselines=("eager",),
         located=False,
@@ -259,8 +259,11 @@ def test_a_wrong_kernel_is_wrong_there_too(card: Room, tmp_path: Path) -> None:
 def test_every_step_of_the_first_day_works_there(on_the_stand_in: OnTheStandIn, tmp_path: Path) -> None:
     (tmp_path / "stand-in.toml").write_text(TARGET)
     said = on_the_stand_in(f"""
+import functools
 from benchmarks import first_day
+from kernelsmith.evaluate.room import room
 
+room.Zygote = functools.partial(room.Zygote, path=[{str(HERE)!r}])
 sys.argv = ["first_day", "stand-in", "--targets", {str(tmp_path)!r}]
 assert first_day.main() == 0
 assert first_day.failed(first_day.Step("an impossible one", lambda: str(1 // 0)))
@@ -268,4 +271,5 @@ sys.argv[1] = "cpu"
 assert first_day.main() == 2
 """)
     assert said.startswith("stand-in on stand:0\nok ") and "\nFAILED an impossible one: ZeroDivisionError" in said
+    assert "ok     in the sandbox: a process as candidates' are copies at" in said
     assert "ok     kernel from TTIR: one launch 1000.0 us, each of 50 1000.0 us" in said

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelsmith.errors import OperatorError
+from kernelsmith.errors import OperatorError, UsageError
 from kernelsmith.execute.local import LocalExecutor
 from kernelsmith.model import Job, OperatorRef
 from kernelsmith.outcome import Outcome
@@ -56,3 +56,11 @@ def test_an_operator_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         job = Job(operator=ref, target="cpu", source=kernels.FAST, seed=1, bench=False, checked=False)
         verdict = executor.evaluate(job)
         assert verdict.outcome is Outcome.PASSED, verdict.message
+
+
+def test_an_operator_from_elsewhere_gets_no_accelerator() -> None:
+    with (
+        LocalExecutor("nvidia-h200", foreign=True) as executor,
+        pytest.raises(UsageError, match="judged without any device, and nvidia-h200 is one"),
+    ):
+        executor.describe(OperatorRef(path="op.py", text=kernels.OPERATOR))

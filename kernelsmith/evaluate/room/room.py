@@ -149,7 +149,7 @@ class Room:
                 info = self.target.triton
                 own = {"KERNELSMITH_CPU_THREADS": str(self.threads), **runtime(self.target)}
                 self._zygote = Zygote(
-                    preload=(*PRELOAD, self.target.module),
+                    preload=(*PRELOAD, *filter(None, [self.target.plugin]), self.target.module),
                     warm=WARM if info.backend == "cpu" or info.arch is not None else "",
                     readable=cards.readable(self.target, self.card),
                     environment={**ENVIRONMENT, **own, **cards.variables(self.target)},
