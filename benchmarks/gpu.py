@@ -1,6 +1,6 @@
 """Everything that waits for a GPU, by one command.
 
-    python -m benchmarks.gpu [--device cuda] [--max-time 120s] [--write FILE] [NAME ...]
+    python -m benchmarks.gpu [--device cuda] [--targets DIR] [--max-time 120s] [--write FILE] [NAME ...]
 
 The steps of `benchmarks.first_day`, the tests marked `gpu`, the whole loop on the examples (`kernelsmith tune`, without
 a model), and a table of the winners: milliseconds of a call, and how many times faster than eager, torch.compile and
@@ -35,9 +35,10 @@ JOB_SECONDS = 1800.0
 """Of everything that a winner does there; max-autotune compiles for minutes, which does not count."""
 
 
-def won(name: str, device: str, max_time: str, runs: Path) -> tuple[str | None, str]:
+def won(name: str, device: str, targets: Path | None, max_time: str, runs: Path) -> tuple[str | None, str]:
     """The source of the kernel that a run ends with, and a word about the run."""
     command = [sys.executable, "-m", "kernelsmith", "tune", str(EXAMPLES[name]), "--device", device, "--json"]
+    command += ["--targets", str(targets)] if targets else []
     command += ["--model", "offline", "--max-time", max_time, "--runs", str(runs)]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = said.stdout.splitlines()
@@ -77,12 +78,12 @@ def table(rows: Sequence[tuple[str, Evaluation]]) -> str:
     return "\n".join([*lines, *(["", *notes] if notes else [])])
 
 
-def tuned(names: Sequence[str], device: str, max_time: str) -> list[tuple[str, Evaluation]]:
+def tuned(names: Sequence[str], device: str, targets: Path | None, max_time: str) -> list[tuple[str, Evaluation]]:
     """Every example's winner, measured; says what becomes of each as it goes."""
     rows = []
-    with tempfile.TemporaryDirectory() as runs, closing(LocalExecutor(device, width=1)) as executor:
+    with tempfile.TemporaryDirectory() as runs, closing(LocalExecutor(device, width=1, targets=targets)) as executor:
         for name in names:
-            source, said = won(name, device, max_time, Path(runs))
+            source, said = won(name, device, targets, max_time, Path(runs))
             print(said, flush=True)
             if source is not None:
                 rows.append((name, measured(name, source, device, executor)))
@@ -95,10 +96,11 @@ def main() -> int:
     parser.add_argument("names", nargs="*", choices=[*EXAMPLES, []], metavar="NAME")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--max-time", default="120s")
+    parser.add_argument("--targets", type=Path)
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     try:
-        target = choose(arguments.device)
+        target = choose(arguments.device, arguments.targets)
         card = cards.present(target)[0]
     except KernelsmithError as error:
         print(
@@ -110,10 +112,11 @@ def main() -> int:
     wrong = []
     if card.node is not None:
         first_day = [sys.executable, "-m", "benchmarks.first_day", target.name]
+        first_day += ["--targets", str(arguments.targets)] if arguments.targets else []
         tests = [sys.executable, "-m", "pytest", "-m", "gpu"]
         wrong = [subprocess.run(step, cwd=ROOT, check=False).returncode for step in (first_day, tests)]
     names = arguments.names or list(EXAMPLES)
-    rows = tuned(names, target.name, arguments.max_time)
+    rows = tuned(names, target.name, arguments.targets, arguments.max_time)
     print(text := table(rows), flush=True)
     if arguments.write:
         arguments.write.write_text(f"{target.name}\n\n{text}\n", encoding="utf-8")

@@ -28,13 +28,13 @@ or so. The first is doubled whenever it was too short."""
 LONGEST_BLOCK_SECONDS = 20e-3
 """For the first. What takes longer to queue than this waits for the device itself (or is a baseline that the host
 slows down in any program), and no block is long enough for it."""
-_CYCLES_PER_SECOND = 3e9
-"""Of `torch.cuda._sleep`; above the boost clocks that datasheets name (an RTX 4090: 2.52 GHz), so that it never sleeps
-shorter than asked."""
+_CYCLES = 100_000
+"""Of one unit of `torch.cuda._sleep`: 50 microseconds at 2 GHz, and a millisecond where what it counts runs at 100 MHz,
+as on some AMD parts."""
 _FILLER_BYTES = 32 << 20
-"""Of a copy that keeps a device busy which has no such call: 20 microseconds at 3.35 TB/s (an H100), 4 times what it
+"""Of one copy that keeps a device busy which has no such call: 20 microseconds at 3.35 TB/s (an H100), 4 times what it
 takes to queue."""
-_FILLERS_TIMED, _LEAST_FILLER_SECONDS = 8, 1e-6
+_UNITS_TIMED, _LEAST_UNIT_SECONDS = 8, 1e-6
 _NO_MEMORY = ("out of memory", "failed to allocate")
 """What allocators say that raise no error of their own: torch_npu up to 2.7, and PyTorch's OpenReg."""
 
@@ -139,8 +139,9 @@ class _Runtime:
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._module: Any = getattr(torch, kind)
-        self._filler: tuple[torch.Tensor, torch.Tensor] | None = None
-        self._filler_seconds = math.inf
+        self._fill: Callable[[int], None] | None = None
+        """Queues so many units of work that does nothing."""
+        self._unit_seconds = math.inf
 
     def synchronize(self) -> None:
         self._named("synchronize")()
@@ -168,29 +169,31 @@ class _Runtime:
             limit(min(1.0, nbytes / self._module.get_device_properties(0).total_memory), 0)
 
     def keep_busy(self, seconds: float) -> None:
-        """Queue work that takes the device about so long, or longer, and that leaves no more in its caches than the
-        buffer that empties them does."""
-        if sleep := getattr(self._module, "_sleep", None):
-            sleep(int(seconds * _CYCLES_PER_SECOND))
-            return
-        if self._filler is None:
-            source, copy = (torch.empty(_FILLER_BYTES, dtype=torch.uint8, device=self._kind) for _ in range(2))
-            self._filler = source, copy
+        """Queue work that takes the device about so long, and leaves no more in its caches than what empties them."""
+        if self._fill is None:
+            self._fill = self._sleeper() or self._copier()
             self._fill(1)
             begin, end = self.event(), self.event()
             begin.record()
-            self._fill(_FILLERS_TIMED)
+            self._fill(_UNITS_TIMED)
             end.record()
             self.synchronize()
-            self._filler_seconds = max(float(begin.elapsed_time(end)) / 1e3 / _FILLERS_TIMED, _LEAST_FILLER_SECONDS)
-        self._fill(math.ceil(seconds / self._filler_seconds))
+            self._unit_seconds = max(float(begin.elapsed_time(end)) / 1e3 / _UNITS_TIMED, _LEAST_UNIT_SECONDS)
+        self._fill(math.ceil(seconds / self._unit_seconds))
 
-    def _fill(self, times: int) -> None:
+    def _sleeper(self) -> Callable[[int], None] | None:
+        sleep = getattr(self._module, "_sleep", None)
+        return None if sleep is None else lambda units: sleep(units * _CYCLES)
+
+    def _copier(self) -> Callable[[int], None]:
         """A copy within the device is the one thing that every plugin queues."""
-        assert self._filler is not None
-        source, copy = self._filler
-        for _ in range(times):
-            copy.copy_(source)
+        source, copy = (torch.empty(_FILLER_BYTES, dtype=torch.uint8, device=self._kind) for _ in range(2))
+
+        def fill(units: int) -> None:
+            for _ in range(units):
+                copy.copy_(source)
+
+        return fill
 
     def _named(self, name: str) -> Any:
         return getattr(self._module, name, None) or getattr(torch.accelerator, name)

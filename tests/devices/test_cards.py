@@ -100,6 +100,22 @@ def test_the_h200_asks_for_its_driver_and_for_one_card() -> None:
     }
 
 
+def test_only_baselines_are_told_not_to_fall_back_to_the_cpu() -> None:
+    """A candidate's process is told nothing of it: there, what torch computes on the CPU is in no plan."""
+    ascend = targets.load("ascend-910b3")
+    host = cards.host_variables(ascend, cards.Card("npu:0", 0, "/dev/davinci0"))
+    assert host["TORCH_NPU_FALLBACK_CPU_DISABLE"] == "1" and host["KERNELSMITH_TORCH_PLUGIN"] == "torch_npu"
+    assert "TORCH_NPU_FALLBACK_CPU_DISABLE" not in cards.variables(ascend, {})
+
+
+@pytest.mark.parametrize("line", ['LD_PRELOAD = "1"', 'TORCH_X = "/tmp/x.so"'])
+def test_a_target_file_cannot_set_just_any_variable(tmp_path: Path, line: str) -> None:
+    text = resources.read("targets", "cpu.toml").replace("[triton]", f"[no_fallback]\n{line}\n\n[triton]")
+    (tmp_path / "cpu.toml").write_text(text)
+    with pytest.raises(UsageError, match="no_fallback"):
+        targets.load("cpu", tmp_path)
+
+
 @pytest.mark.parametrize(
     ("access", "word"),
     [

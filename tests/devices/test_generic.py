@@ -146,6 +146,23 @@ with device.abreast(turns=False), device.timed():
 """)
 
 
+def test_a_device_that_can_sleep_does_so_whatever_it_counts(on_the_stand_in: OnTheStandIn) -> None:
+    on_the_stand_in("""
+slept = []
+
+def sleep(cycles):
+    slept.append(cycles)
+    stand_torch.QUEUE.work(lambda: None, cycles / 1e8)
+
+stand_torch.Module._sleep = staticmethod(sleep)
+before = stand_torch.Module.used_bytes
+each = round(stand_torch.KERNEL_SECONDS * 1e9)
+assert min(device.time([run] * 20) for _ in range(3)) == pytest.approx(20 * each, rel=0.02)
+assert slept[-1] / 1e8 < 0.02, "what it counts was measured, not taken to be what a GPU counts"
+assert stand_torch.Module.used_bytes == before, "nothing is copied there"
+""")
+
+
 def test_memory_is_bounded_by_torch_and_piece_by_piece(on_the_stand_in: OnTheStandIn) -> None:
     on_the_stand_in("""
 device.limit_memory(1 << 20)
