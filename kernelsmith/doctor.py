@@ -182,6 +182,9 @@ def _card(target: targets.Target, state: CardState) -> Finding:
         return Finding(
             name=name, health=Health.WARN, detail=f"{node}, without {', '.join(state.missing)}", fix=state.advice
         )
+    if state.plugin:
+        detail = f"{node}, without the Python package {state.plugin} by which torch reaches it"
+        return Finding(name=name, health=Health.FAIL, detail=detail, fix=state.advice)
     health = health_of(target)
     if health is None:
         watched = f"{target.query} is not installed" if target.query else "its driver cannot be asked"

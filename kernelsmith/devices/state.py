@@ -6,6 +6,7 @@ Invariant: no device is opened, so a card that hangs cannot hang this, and nothi
 from __future__ import annotations
 
 import grp
+import importlib.util
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,19 +21,21 @@ from kernelsmith.targets import Target
 
 @dataclass(frozen=True)
 class CardState:
-    """One card: the driver's files that are missing, those that this user may not use, and the mark if it is bad."""
+    """One card: the driver's files that are missing, those that this user may not use, the mark if it is bad, and
+    torch's plugin where that is not installed."""
 
     card: Card
     missing: tuple[str, ...]
     forbidden: tuple[str, ...]
     mark: DeviceMark | None
+    plugin: str | None = None
 
     @property
     def word(self) -> str:
         """In one word or two, for a table."""
         if self.mark is not None:
             return "given up"
-        return "not allowed" if self.forbidden else "incomplete" if self.missing else "ready"
+        return "not allowed" if self.forbidden else "incomplete" if self.missing or self.plugin else "ready"
 
     @property
     def advice(self) -> str:
@@ -47,7 +50,9 @@ class CardState:
             if not groups:
                 return "only root may use them: a rule of udev, or the driver's options, give them to a group"
             return f"join the group that owns them: usermod -aG {','.join(groups)} USER, then log in again"
-        return "load the rest of the driver, or pass these files on to this container" if self.missing else ""
+        if self.missing:
+            return "load the rest of the driver, or pass these files on to this container"
+        return f"install {self.plugin} for the torch and the driver that are here" if self.plugin else ""
 
 
 def look(target: Target) -> tuple[CardState, ...]:
@@ -57,8 +62,9 @@ def look(target: Target) -> tuple[CardState, ...]:
         return ()
     found = [node for pattern in target.access.nodes for node in matching(pattern)]
     missing = tuple(pattern for pattern in target.access.nodes if "*" not in pattern and not matching(pattern))
+    plugin = target.plugin if target.plugin and importlib.util.find_spec(target.plugin) is None else None
     return tuple(
-        CardState(card, missing, _forbidden([*filter(None, [card.node]), *found]), marks.read(card.name))
+        CardState(card, missing, _forbidden([*filter(None, [card.node]), *found]), marks.read(card.name), plugin)
         for card in cards(target)
     )
 

@@ -67,6 +67,16 @@ def test_a_card_whose_driver_cannot_be_asked_is_usable(place: Path) -> None:
     assert "/dev/zero; its driver cannot be asked" in finding.detail
 
 
+def test_a_missing_plugin_of_torch_is_named(place: Path) -> None:
+    card_target(place, 'cards = "/dev/zer[o]"')
+    file = place / "targets" / "stand-in.toml"
+    text = file.read_text().replace('torch_device = "stand"', 'torch_device = "stand"\nplugin = "torch_of_nobody"')
+    file.write_text(text.replace("[sources]", '[sources]\nplugin = "a test"'))
+    finding = found()["stand:0"]
+    assert (finding.health, state()) == (Health.FAIL, "incomplete")
+    assert "without the Python package torch_of_nobody" in finding.detail and "install torch_of_nobody" in finding.fix
+
+
 def test_missing_files_of_the_driver_are_named(place: Path) -> None:
     card_target(place, 'cards = "/dev/zer[o]"\nnodes = ["/dev/null", "/dev/no-such-driver"]')
     finding = found()["stand:0"]
