@@ -86,20 +86,18 @@ class Problem:
         return {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
 
     @cached_property
-    def _states(self) -> dict[torch.device, dict[str, torch.Tensor]]:
-        return {}
-
-    @cached_property
     def _double_state(self) -> dict[str, torch.Tensor]:
         return {n: t.double() if t.is_floating_point() else t for n, t in self._state.items()}
 
     def call(self, *args: Any) -> Any:
-        """The model's answer, where its inputs lie; buffers such as running statistics are copies, so that every call
-        is a first call."""
-        device = next((arg.device for arg in args if isinstance(arg, torch.Tensor)), torch.device("cpu"))
-        if device not in self._states:
-            self._states[device] = {name: tensor.to(device) for name, tensor in self._state.items()}
-        return self._functional(self._states[device], args)
+        """The model's answer; buffers such as running statistics are copies, so that every call is a first call."""
+        return self._functional(self._state, args)
+
+    def move(self, device: str) -> None:
+        """From now on the model is on this device; it was made on the CPU, as the truth's is."""
+        self.model.to(device)
+        for name in ("_state", "_double_state"):
+            self.__dict__.pop(name, None)
 
     def in_double(self, *args: Any) -> Any:
         """The model's answer with parameters and buffers in float64."""

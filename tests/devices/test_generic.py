@@ -290,3 +290,43 @@ assert first_day.main() == 2
     assert said.startswith("stand-in on stand:0\nok ") and "\nFAILED an impossible one: ZeroDivisionError" in said
     assert "ok     in the sandbox: a process as candidates' are copies at" in said
     assert "ok     kernel from TTIR: one launch 1000.0 us, each of 50 1000.0 us" in said
+
+
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.linear = nn.Linear(features, 4)
+
+    def forward(self, x):
+        return ACTIVATION(self.linear(x))
+
+def get_inputs():
+    return [torch.rand(8, 16)]
+
+def get_init_inputs():
+    return [16]
+"""
+
+
+@pytest.mark.parametrize(("activation", "lacks"), [("torch.relu", ""), ("torch.exp", "aten.exp.default")])
+def test_a_models_parameters_are_where_its_baseline_runs(
+    on_the_stand_in: OnTheStandIn, tmp_path: Path, activation: str, lacks: str
+) -> None:
+    (tmp_path / "problem.py").write_text(PROBLEM.replace("ACTIVATION", activation))
+    said = on_the_stand_in(f"""
+from kernelsmith.evaluate.clock.baseline import Baselines
+from kernelsmith.evaluate.truth.questions import Build, Clock, Open
+from kernelsmith.model import OperatorRef
+
+ref = OperatorRef(path={str(tmp_path / "problem.py")!r})
+baselines = Baselines(Open(operator=ref, model_seed=1, threads=1))
+built = baselines.answer(Build(baseline="eager", workload=0, seeds=(1, 2)))
+assert built.available, built.reason
+assert baselines.answer(Clock(baseline="eager", workload=0, pool=0, flush_bytes=1 << 20)).nanoseconds > 0
+print(built.round_trip)
+""")
+    assert lacks in said and bool(lacks) == bool(said.strip())

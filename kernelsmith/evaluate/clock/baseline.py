@@ -13,7 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -78,6 +78,8 @@ class Baselines:
         kind = os.environ.get(TORCH_VARIABLE)
         self._strict = fallback.refuse(kind) if self._card is not None and kind else None
         """Kept: as long as it is there, nothing that the device lacks is computed on the CPU in silence."""
+        if self._card is not None and kind and self._operator.problem is not None:
+            self._operator.problem.move(kind)
 
     def answer(self, question: Question) -> Answer:
         match question:
@@ -121,7 +123,9 @@ class Baselines:
         try:
             fallback.named(partial(call, *self._arguments(inputs)))
         except fallback.FallbackError as lacking:
-            return through_cpu(call, mutated_buffers(self._operator, inputs)), str(lacking)
+            problem = self._operator.problem
+            host = call if problem is None else replace(problem).call  # with a model of its own, on the CPU
+            return through_cpu(host, mutated_buffers(self._operator, inputs)), str(lacking)
         return call, ""
 
     def _callable(self, name: str) -> Callable[..., Any] | None:
