@@ -1,10 +1,11 @@
 """Operators that a device lacks, told apart from those that it has: plugins compute them on the CPU and say nothing, or
 say it once (torch_npu: "will fall back to run on the CPU"), and a baseline that is timed so is not the device's.
 
-Every plugin's fallback is, or ends in, `at::native::cpu_fallback`, which takes its tensors to the CPU by the operator
-`aten::_to_cpu`; nothing else does. So one kernel of ours for that operator makes an error of every silent fallback.
-Shown with PyTorch's OpenReg; read in torch_npu. Invariant: as long as nothing falls back, nothing is slower. Called by
-the baseline's process.
+A plugin's fallback is, or ends in, `at::native::cpu_fallback`, which takes its tensors to the CPU by the operator
+`aten::_to_cpu`; nothing else does. So one kernel of ours for that operator makes an error of every such fallback: shown
+with PyTorch's OpenReg, read in torch_npu (VariableFallbackKernel.cpp). Kernels that a plugin registers as its own and
+that compute on the CPU are seen by its own switch alone (`no_fallback` of the target's file). Invariant: as long as
+nothing falls back, nothing is slower. Called by the baseline's process.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from typing import Any, NoReturn
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-_SAID = ("not implemented", "not supported", "unsupported", "fall back")
-"""By plugins whose own switch (`no_fallback` of the target's file) refuses first: in the errors of libtorch_npu and of
-the libraries below it."""
+_SAID = ("not implemented", "not supported", "unsupported", "cpu fallback")
+"""In errors of the libraries below a plugin, and of torch_npu's switch: "CPU fallback is disabled by ..."."""
 
 
 class FallbackError(Exception):

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from kernelsmith.devices import PLUGIN_VARIABLE, TORCH_VARIABLE, DeviceFaultError
-from kernelsmith.devices.kernels import LoadedKernel, load
+from kernelsmith.devices.kernels import load
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.plan import Kernel
 
@@ -29,14 +29,13 @@ LONGEST_BLOCK_SECONDS = 20e-3
 """For the first. What takes longer to queue than this waits for the device itself (or is a baseline that the host
 slows down in any program), and no block is long enough for it."""
 _CYCLES = 100_000
-"""Of one unit of `torch.cuda._sleep`: 50 microseconds at 2 GHz, and a millisecond where what it counts runs at 100 MHz,
-as on some AMD parts."""
+"""Of one unit of `torch.cuda._sleep`: 50 microseconds at 2 GHz. What it counts differs, so a unit is timed."""
 _FILLER_BYTES = 32 << 20
 """Of one copy that keeps a device busy which has no such call: 20 microseconds at 3.35 TB/s (an H100), 4 times what it
 takes to queue."""
 _UNITS_TIMED, _LEAST_UNIT_SECONDS = 8, 1e-6
 _NO_MEMORY = ("out of memory", "failed to allocate")
-"""What allocators say that raise no error of their own: torch_npu up to 2.7, and PyTorch's OpenReg."""
+"""In what allocators say that raise no torch.OutOfMemoryError; the second is PyTorch's OpenReg."""
 
 
 def open_device() -> TorchDevice:
@@ -49,8 +48,8 @@ def open_device() -> TorchDevice:
 class TorchDevice:
     """One card."""
 
-    def __init__(self, kind: str, load: Callable[[Kernel], LoadedKernel] = load) -> None:
-        """`kind` is torch's type, `load` makes a plan's kernel one of this device."""
+    def __init__(self, kind: str, load: Callable[[Kernel], Any] = load) -> None:
+        """`kind` is torch's type, `load` makes a plan's kernel one of this device, with what `LoadedKernel` has."""
         self._torch = kind
         self._load = load
         self._runtime = _Runtime(kind)
@@ -93,7 +92,7 @@ class TorchDevice:
         """Always raises: kernels are built for the CPU only."""
         raise InfrastructureError(f"kernel {kernel.name}: a build for the CPU was given to {self._torch}")
 
-    def compile(self, kernel: Kernel) -> LoadedKernel:
+    def compile(self, kernel: Kernel) -> Any:
         """Raises ValueError with the compiler's words, also where the kernel does not fit into the device."""
         return self._load(kernel)
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 PERMISSION = (
-    "none was recorded; drivers keep counters from users (NVIDIA: NVreg_RestrictProfilingToAdminUsers=0, or root; "
-    "AMD: the groups render and video; Ascend: HwHiAiUser)"
+    "none was recorded; drivers may keep counters from users (NVIDIA: NVreg_RestrictProfilingToAdminUsers=0, or root)"
 )
 _NPU_CSV = "*/ASCEND_PROFILER_OUTPUT/kernel_details.csv"
 """Where torch_npu.profiler leaves one line for each kernel, with the columns `Name` and `Duration(us)`."""
