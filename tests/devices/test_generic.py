@@ -320,7 +320,7 @@ def test_a_models_parameters_are_where_its_baseline_runs(
     (tmp_path / "problem.py").write_text(PROBLEM.replace("ACTIVATION", activation))
     said = on_the_stand_in(f"""
 from kernelsmith.evaluate.clock.baseline import Baselines
-from kernelsmith.evaluate.truth.questions import Build, Clock, Open
+from kernelsmith.evaluate.truth.questions import Build, Clock, Lift, Open
 from kernelsmith.model import OperatorRef
 
 ref = OperatorRef(path={str(tmp_path / "problem.py")!r})
@@ -328,6 +328,23 @@ baselines = Baselines(Open(operator=ref, model_seed=1, threads=1))
 built = baselines.answer(Build(baseline="eager", workload=0, seeds=(1, 2)))
 assert built.available, built.reason
 assert baselines.answer(Clock(baseline="eager", workload=0, pool=0, flush_bytes=1 << 20)).nanoseconds > 0
+assert baselines.answer(Lift()).seeds, "kernels are still lifted from the model on the CPU"
 print(built.round_trip)
 """)
     assert lacks in said and bool(lacks) == bool(said.strip())
+
+
+def test_a_round_trip_brings_back_what_the_reference_changes(on_the_stand_in: OnTheStandIn) -> None:
+    on_the_stand_in("""
+from kernelsmith.evaluate.clock.baseline import through_cpu
+
+def both(scale, tensors):
+    tensors[1].mul_(scale)
+    tensors[0].add_(100.0)
+    return tensors[1].exp(), [tensors[0]]
+
+first, second = (device.place(torch.arange(4.0).view(torch.uint8)).view(torch.float32) for _ in range(2))
+answer, (changed,) = through_cpu(both, [1])(2.0, [first, second])
+assert second.cpu().tolist() == [0.0, 2.0, 4.0, 6.0] and first.cpu().tolist() == [0.0, 1.0, 2.0, 3.0]
+assert answer.device == changed.device == second.device and changed.cpu().tolist() == [100.0, 101.0, 102.0, 103.0]
+""")

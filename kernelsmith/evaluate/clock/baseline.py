@@ -78,8 +78,12 @@ class Baselines:
         kind = os.environ.get(TORCH_VARIABLE)
         self._strict = fallback.refuse(kind) if self._card is not None and kind else None
         """Kept: as long as it is there, nothing that the device lacks is computed on the CPU in silence."""
+        self._function = self._operator.function
+        """The reference where it is timed: of a problem, on a card, with a model of its own that lies there."""
         if self._card is not None and kind and self._operator.problem is not None:
-            self._operator.problem.move(kind)
+            there = replace(self._operator.problem)
+            there.move(kind)
+            self._function = there.call
 
     def answer(self, question: Question) -> Answer:
         match question:
@@ -123,16 +127,14 @@ class Baselines:
         try:
             fallback.named(partial(call, *self._arguments(inputs)))
         except fallback.FallbackError as lacking:
-            problem = self._operator.problem
-            host = call if problem is None else replace(problem).call  # with a model of its own, on the CPU
-            return through_cpu(host, mutated_buffers(self._operator, inputs)), str(lacking)
+            return through_cpu(self._operator.function, mutated_buffers(self._operator, inputs)), str(lacking)
         return call, ""
 
     def _callable(self, name: str) -> Callable[..., Any] | None:
         if name == EAGER:
-            return self._operator.function
+            return self._function
         if name in _MODES:
-            return _compiled(self._operator.function, _MODES[name])
+            return _compiled(self._function, _MODES[name])
         return self._operator.baseline
 
     def _clock(self, question: Clock) -> int:
