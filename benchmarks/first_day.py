@@ -1,7 +1,7 @@
 """Everything that kernelsmith asks of an accelerator, step by step, before any kernel of anybody's: for the first day
 on a new device, or with a new driver or plugin.
 
-    python -m benchmarks.first_day TARGET [--targets DIR]
+    python -m benchmarks.first_day TARGET [--targets DIR] [--unsafe-no-sandbox]
 
 One line per step: whether it works, with its figure. A step that fails does not end the list; the exit code is 1 then,
 and 2 where there is no such device. All but the last run unconfined, on the card that a judge would take.
@@ -56,7 +56,7 @@ class Step:
     run: Callable[[], str]
 
 
-def steps(target: Target, folder: Path | None) -> list[Step]:
+def steps(target: Target, folder: Path | None, *, unsafe: bool) -> list[Step]:
     """In the order in which a judge needs them; opens the device of this process."""
     import torch
 
@@ -125,7 +125,7 @@ def steps(target: Target, folder: Path | None) -> list[Step]:
         return seen.note or f"a copy: {seen.nanoseconds / 1e3:.1f} us, by events {events / 1e3:.1f} us"
 
     def confined() -> str:
-        with closing(Room(target.name, targets=folder)) as room:
+        with closing(Room(target.name, targets=folder, unsafe_no_sandbox=unsafe)) as room:
             return f"a process as candidates' are copies at {room.probe() / 1e9:.0f} GB/s"
 
     return [
@@ -156,6 +156,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("target")
     parser.add_argument("--targets", type=Path)
+    parser.add_argument("--unsafe-no-sandbox", action="store_true")
     arguments = parser.parse_args()
     try:
         target = choose(arguments.target, arguments.targets)
@@ -167,7 +168,8 @@ def main() -> int:
         return 2
     os.environ |= cards.variables(target) | cards.host_variables(target, card)
     print(f"{target.name} on {card.name}")
-    return int(sum(failed(step) for step in steps(target, arguments.targets)) > 0)
+    todo = steps(target, arguments.targets, unsafe=arguments.unsafe_no_sandbox)
+    return int(sum(map(failed, todo)) > 0)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Everything that waits for a GPU, by one command.
 
-    python -m benchmarks.gpu [--device cuda] [--targets DIR] [--max-time 120s] [--write FILE] [NAME ...]
+    python -m benchmarks.gpu [--device cuda] [--targets DIR] [--max-time 120s] [--no-tests] [--write FILE] [NAME ...]
 
 The steps of `benchmarks.first_day`, the tests marked `gpu`, the whole loop on the examples (`kernelsmith tune`, without
 a model), and a table of the winners: milliseconds of a call, and how many times faster than eager, torch.compile and
 torch.compile with max-autotune, each in one interleaved run. The exit code is 1 if anything failed, and 2 where there
-is no such device: then nothing is run, and what is missing is said. `--device cpu` leaves out the first two.
+is no such device: then nothing is run, and what is missing is said. `--no-tests` leaves out the first two, and so does
+`--device cpu`. Where the driver's files do not tell which card it is, name the target: `--device nvidia-h200`.
+`--unsafe-no-sandbox` is for machines that cannot confine a process; all kernels here are kernelsmith's own.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernelsmith.devices import cards
@@ -35,11 +38,26 @@ JOB_SECONDS = 1800.0
 """Of everything that a winner does there; max-autotune compiles for minutes, which does not count."""
 
 
-def won(name: str, device: str, targets: Path | None, max_time: str, runs: Path) -> tuple[str | None, str]:
+@dataclass(frozen=True)
+class Place:
+    """Where everything runs."""
+
+    device: str
+    """A target's name."""
+    targets: Path | None
+    unsafe: bool
+
+    @property
+    def flags(self) -> list[str]:
+        """For commands that know the device already."""
+        found = ["--targets", str(self.targets)] if self.targets else []
+        return [*found, *(["--unsafe-no-sandbox"] if self.unsafe else [])]
+
+
+def won(name: str, place: Place, max_time: str, runs: Path) -> tuple[str | None, str]:
     """The source of the kernel that a run ends with, and a word about the run."""
-    command = [sys.executable, "-m", "kernelsmith", "tune", str(EXAMPLES[name]), "--device", device, "--json"]
-    command += ["--targets", str(targets)] if targets else []
-    command += ["--model", "offline", "--max-time", max_time, "--runs", str(runs)]
+    command = [sys.executable, "-m", "kernelsmith", "tune", str(EXAMPLES[name]), "--device", place.device, "--json"]
+    command += [*place.flags, "--model", "offline", "--max-time", max_time, "--runs", str(runs)]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = said.stdout.splitlines()
     result = json.loads(lines[-1]) if lines else {}
@@ -78,15 +96,16 @@ def table(rows: Sequence[tuple[str, Evaluation]]) -> str:
     return "\n".join([*lines, *(["", *notes] if notes else [])])
 
 
-def tuned(names: Sequence[str], device: str, targets: Path | None, max_time: str) -> list[tuple[str, Evaluation]]:
+def tuned(names: Sequence[str], place: Place, max_time: str) -> list[tuple[str, Evaluation]]:
     """Every example's winner, measured; says what becomes of each as it goes."""
     rows = []
-    with tempfile.TemporaryDirectory() as runs, closing(LocalExecutor(device, width=1, targets=targets)) as executor:
+    executor = LocalExecutor(place.device, width=1, targets=place.targets, unsafe_no_sandbox=place.unsafe)
+    with tempfile.TemporaryDirectory() as runs, closing(executor):
         for name in names:
-            source, said = won(name, device, targets, max_time, Path(runs))
+            source, said = won(name, place, max_time, Path(runs))
             print(said, flush=True)
             if source is not None:
-                rows.append((name, measured(name, source, device, executor)))
+                rows.append((name, measured(name, source, place.device, executor)))
                 print(table(rows[-1:]), flush=True)
     return rows
 
@@ -97,26 +116,25 @@ def main() -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--max-time", default="120s")
     parser.add_argument("--targets", type=Path)
+    parser.add_argument("--no-tests", action="store_true")
+    parser.add_argument("--unsafe-no-sandbox", action="store_true")
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     try:
         target = choose(arguments.device, arguments.targets)
         card = cards.present(target)[0]
     except KernelsmithError as error:
-        print(
-            f"nothing was run of {len(EXAMPLES)} examples and the tests marked gpu. {error.message}\n{error.hint}",
-            file=sys.stderr,
-        )
+        missing = f"nothing was run of {len(EXAMPLES)} examples and the tests marked gpu. {error.message}"
+        print(f"{missing}\n{error.hint}", file=sys.stderr)
         return 2
     print(f"{target.name} on {card.name}", flush=True)
-    wrong = []
-    if card.node is not None:
-        first_day = [sys.executable, "-m", "benchmarks.first_day", target.name]
-        first_day += ["--targets", str(arguments.targets)] if arguments.targets else []
+    place, wrong = Place(target.name, arguments.targets, arguments.unsafe_no_sandbox), list[int]()
+    if card.node is not None and not arguments.no_tests:
+        first_day = [sys.executable, "-m", "benchmarks.first_day", target.name, *place.flags]
         tests = [sys.executable, "-m", "pytest", "-m", "gpu"]
         wrong = [subprocess.run(step, cwd=ROOT, check=False).returncode for step in (first_day, tests)]
     names = arguments.names or list(EXAMPLES)
-    rows = tuned(names, target.name, arguments.targets, arguments.max_time)
+    rows = tuned(names, place, arguments.max_time)
     print(text := table(rows), flush=True)
     if arguments.write:
         arguments.write.write_text(f"{target.name}\n\n{text}\n", encoding="utf-8")
