@@ -136,7 +136,8 @@ def main() -> None:
         def judge(number: int) -> None:
             source, expected, screened = KINDS[number % len(KINDS)]
             variant = number % max(1, arguments.candidates // 8)  # of kernels to build, for builds are kept on purpose
-            distinct = source.replace("+ 1.0", f"+ 1.0 + {variant} * 0.0")
+            # a float: an integer would be taken for a block size, and the cases around it for more truths to remember
+            distinct = source.replace("+ 1.0", f"+ 1.0 + {variant}.0 * 0.0")
             outcome = court.judge(distinct, screened=screened).outcome
             if outcome not in expected:
                 mistaken.append(f"candidate {number}: {outcome}, not {', '.join(expected)}")
