@@ -24,10 +24,10 @@ MENDABLE = frozenset(
 
 
 def scores(trials: Iterable[TrialRecord]) -> Iterator[tuple[int, float]]:
-    """Number and score of every measured trial, without repeats."""
+    """Number and standing of every trial that was measured or estimated, without repeats."""
     for trial in trials:
-        if trial.repeats is None and trial.evaluation is not None and trial.evaluation.score is not None:
-            yield trial.number, trial.evaluation.score
+        if trial.repeats is None and trial.evaluation is not None and trial.evaluation.standing is not None:
+            yield trial.number, trial.evaluation.standing
 
 
 def failures(trials: Iterable[TrialRecord]) -> list[TrialRecord]:

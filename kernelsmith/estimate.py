@@ -33,7 +33,7 @@ class Unit(StrEnum):
 
 
 class Work(Frozen):
-    """What an instrumented run counted of one kernel's launches on one workload; all bytes of global memory."""
+    """What was counted of one kernel's launches on one workload (`offline.count`); all bytes of global memory."""
 
     kernel: _Name
     launches: _Count = 1
@@ -50,6 +50,16 @@ class Work(Frozen):
     atomics: _Count = 0
     operations: dict[Unit, _Count] = Field(default={}, max_length=len(Unit))
     """By unit; a fused multiply-add is two."""
+
+
+class Counts(Frozen):
+    """The work of every kernel on one workload."""
+
+    workload: str
+    needed_bytes: _Count
+    """Of the operator's inputs and outputs, each once."""
+    kernels: tuple[Work, ...] = Field(max_length=64)
+    assumed: tuple[str, ...] = Field(default=(), max_length=16)
 
 
 class Limit(StrEnum):

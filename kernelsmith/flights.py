@@ -9,12 +9,21 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.execute import DeviceLostError
+
+T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
+
+INFRASTRUCTURE_PAUSE = 0.5
+"""Seconds, times the number of failures so far."""
+INFRASTRUCTURE_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -71,3 +80,15 @@ class Flights(Generic[K, V]):
             return None
         self._keys.remove(landing.key)
         return landing
+
+
+def patiently(work: Callable[[], T]) -> T:
+    """Try again what failed for reasons that no candidate is to blame for."""
+    for attempt in range(1, INFRASTRUCTURE_TRIES + 1):
+        try:
+            return work()
+        except InfrastructureError as error:
+            if isinstance(error, DeviceLostError) or attempt == INFRASTRUCTURE_TRIES:
+                raise
+            time.sleep(INFRASTRUCTURE_PAUSE * attempt)
+    raise AssertionError("unreachable: the last attempt returns or raises")

@@ -58,7 +58,7 @@ class Ledger:
 
     @property
     def ranked(self) -> list[TrialRecord]:
-        """Measured trials, fastest first; of equal ones the earlier."""
+        """Measured or estimated trials, fastest first; of equal ones the earlier."""
         numbers = sorted(self._scores, key=lambda number: (-self._scores[number], number))
         return [self.trials[number] for number in numbers]
 
@@ -166,8 +166,8 @@ class Ledger:
         self.store.add_verdict(self.run, trial, self.seconds)
         self.trials[number] = trial
         self._scores.pop(number, None)
-        if evaluation.score is not None and repeats is None:
-            self._scores[number] = evaluation.score
+        if evaluation.standing is not None and repeats is None:
+            self._scores[number] = evaluation.standing
         return trial
 
     def _spend(

@@ -27,7 +27,7 @@ from kernelsmith.records import (
     TuneResult,
     TuneStarted,
 )
-from kernelsmith.render import error_console, factor, result_lines, spending, tune_line
+from kernelsmith.render import error_console, result_lines, spending, standing, tune_line
 from kernelsmith.text import clean, line
 
 if TYPE_CHECKING:
@@ -201,7 +201,8 @@ class RichView:
         spent = self._spent.model_copy(update={"seconds": self._spent.seconds + now - self._spent_at})
         best = "none yet"
         if self._best is not None:
-            best = f"{factor(self._best.score, self._best.score_ci95)} best baseline (trial {self._best.trial})"
+            over = " best baseline" if self._best.estimated is None else ""
+            best = f"{standing(self._best)}{over} (trial {self._best.trial})"
         figures = Table.grid(padding=(0, 2))
         figures.add_column(style="dim")
         rows = {

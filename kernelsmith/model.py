@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from kernelsmith.base import Frozen, Scalar
 from kernelsmith.compiled import Build, Chip
 from kernelsmith.errors import UsageError
-from kernelsmith.estimate import Estimate
+from kernelsmith.estimate import Counts, Estimate
 from kernelsmith.evidence import Evidence, Mismatch
 from kernelsmith.faults import Fault
 from kernelsmith.outcome import Level, Outcome, Stage
@@ -254,6 +254,8 @@ class Evaluation(Frozen):
     choices: tuple[WorkloadChoice, ...] = ()
     builds: tuple[Build, ...] = ()
     """Its kernels, compiled for other chips, if that was asked for."""
+    counts: tuple[Counts, ...] = ()
+    """The work of its kernels on the tuned workloads, if that was asked for."""
     estimates: tuple[Estimate, ...] = ()
     """Of a candidate that passed without the device that it is for: never beside timings."""
     notes: tuple[str, ...] = ()
@@ -291,6 +293,18 @@ class Evaluation(Frozen):
         total = sum(t.workload.weight for t in self.timings)
         logs = sum(t.workload.weight * math.log(min(t.speedup.values())) for t in self.timings)
         return math.exp(logs / total)
+
+    @property
+    def estimated(self) -> float | None:
+        """Geometric mean over workloads of the estimated share of the roofline; None unless estimated."""
+        if not self.estimates:
+            return None
+        return math.exp(sum(math.log(one.roofline_share) for one in self.estimates) / len(self.estimates))
+
+    @property
+    def standing(self) -> float | None:
+        """What ranks it in its run, more being better: measured, or else estimated."""
+        return self.score if self.score is not None else self.estimated
 
     @property
     def faster(self) -> bool:
@@ -342,6 +356,8 @@ class Job(Frozen):
     """Wall seconds that the check may take; None: what the level allows. What was left out is said."""
     without_device: bool = False
     """The target's device is not here: the check runs on the CPU, kernels are compiled for the target and estimated."""
+    counted: int | None = Field(default=None, ge=1)
+    """Bytes of a memory transaction, if the work of its kernels is to be counted, once it has passed."""
     also: tuple[Chip, ...] = ()
     """What its kernels are compiled for beside, once it has passed."""
     revealing: tuple[Where, ...] = ()

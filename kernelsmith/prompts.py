@@ -13,6 +13,7 @@ from string import Template
 
 from kernelsmith import library, resources
 from kernelsmith.base import Scalar
+from kernelsmith.compiled import Build
 from kernelsmith.errors import UsageError
 from kernelsmith.model import ArgumentInfo, Evaluation, OperatorInfo, Timing, WorkloadChoice
 from kernelsmith.outcome import Outcome
@@ -167,6 +168,8 @@ def _failure(page: _Page, trial: Trial, *, source: bool = False) -> str:
 
 def _best(page: _Page, trial: Trial) -> str:
     evaluation = trial.evaluation
+    if evaluation is not None and evaluation.estimates:
+        return _estimated(page, trial, evaluation)
     if evaluation is None or evaluation.score is None or evaluation.score_ci95 is None:
         return ""
     return page.fill(
@@ -178,6 +181,35 @@ def _best(page: _Page, trial: Trial) -> str:
         choices=_choices(page, evaluation.choices),
         source=fence(_cut(trial.candidate.source, MAX_SOURCE_CHARS), "python"),
     )
+
+
+def _estimated(page: _Page, trial: Trial, evaluation: Evaluation) -> str:
+    """A kernel for a device that is not here."""
+    rows = (
+        (
+            one.workload,
+            f"{one.microseconds:.4g}",
+            f"{one.roofline_share:.0%}",
+            one.limit.value,
+            _list(f"{limit.value} {us:.3g}" for limit, us in one.parts.items()),
+        )
+        for one in evaluation.estimates
+    )
+    return page.fill(
+        "parts/estimated",
+        number=trial.number,
+        target=evaluation.estimates[0].target,
+        rows=_table(rows),
+        builds=_table(map(_build, evaluation.builds)),
+        source=fence(_cut(trial.candidate.source, MAX_SOURCE_CHARS), "python"),
+    )
+
+
+def _build(build: Build) -> tuple[str, ...]:
+    taken = build.resources
+    facts = taken.model_dump(exclude_defaults=True) if taken is not None else {}
+    told = (f"{name.replace('_', ' ')} {value}" for name, value in facts.items() if isinstance(value, int))
+    return build.kernel, _list(build.workloads), _list(f"{k}={v}" for k, v in build.options.items()), _list(told)
 
 
 def _timing(timing: Timing) -> tuple[str, ...]:

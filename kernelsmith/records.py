@@ -13,6 +13,7 @@ from typing import Any, Literal
 from kernelsmith import diagnosis
 from kernelsmith.base import Frozen
 from kernelsmith.compiled import Fit
+from kernelsmith.estimate import Estimate
 from kernelsmith.evidence import Evidence, Mismatch
 from kernelsmith.faults import Fault
 from kernelsmith.model import Confinement, DeviceMark, Evaluation, Timing, Verdict
@@ -89,6 +90,8 @@ class TrialJudged(Frozen):
     mismatch: Mismatch | None
     score: float | None
     score_ci95: tuple[float, float] | None
+    estimated: float | None = None
+    """Of a kernel that was not measured: the estimated share of the roofline."""
     best: bool
     """The fastest correct kernel of the run so far."""
     repeats: int | None = None
@@ -126,6 +129,8 @@ class Winner(Frozen):
     speedup: dict[str, float]
     """Per baseline: weighted geometric mean over the workloads."""
     timings: tuple[Timing, ...]
+    estimates: tuple[Estimate, ...] = ()
+    """Instead of timings, where the device is not here."""
 
 
 class TuneResult(Frozen):
@@ -181,6 +186,8 @@ class KernelReport(Frozen):
     cases: int
     verified: tuple[Region, ...]
     timings: tuple[Timing, ...]
+    estimates: tuple[Estimate, ...]
+    """Instead of timings, where the device is not here."""
     notes: tuple[str, ...]
     reproduce: str
     confinement: Confinement | None
@@ -277,6 +284,9 @@ class RunReport(Frozen):
     winner: int | None
     score: float | None
     score_ci95: tuple[float, float] | None
+    estimated: float | None = None
+    """Of a winner that was not measured, since the device is not here: the estimated share of the roofline."""
+    estimates: tuple[Estimate, ...] = ()
     faster: bool
     rechecked: bool
     workloads: tuple[WorkloadBest, ...]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kernelsmith.compiled import Fit
 from kernelsmith.diagnosis import DrillReport, DrillResult
+from kernelsmith.estimate import Estimate
 from kernelsmith.model import Confinement, Timing
 from kernelsmith.proposal import Budget, Spent
 from kernelsmith.records import (
@@ -101,11 +102,18 @@ def tune_line(record: TuneRecord) -> str | None:
             return None
 
 
+def standing(record: TrialJudged) -> str:
+    """How good a passed kernel is: measured, or estimated where the device is not here."""
+    if record.estimated is not None:
+        return f"estimated at {record.estimated:.0%} of the roofline"
+    return factor(record.score, record.score_ci95)
+
+
 def judged_line(record: TrialJudged) -> str:
     head = f"trial {record.trial} ({line(record.origin, 40)}): {record.outcome}"
     head = f"{head}, full check" if record.level == "full" else head
-    if record.score is not None:
-        head += f", {factor(record.score, record.score_ci95)}" + (", best so far" if record.best else "")
+    if record.score is not None or record.estimated is not None:
+        head += f", {standing(record)}" + (", best so far" if record.best else "")
     if record.repeats:
         head += f" (the same text as trial {record.repeats})"
     elif record.message:
@@ -123,6 +131,10 @@ def result_lines(result: TuneResult) -> list[str]:
     winner = result.winner
     if winner is None:
         lines.append("no correct kernel was measured")
+    elif winner.estimates:
+        kind = "best kernel" if winner.rechecked else "best kernel so far, not re-checked"
+        lines.append(f"{kind}: {winner.kernel} (trial {winner.trial}, {line(winner.origin, 60)})")
+        lines += estimate_lines(winner.estimates)
     else:
         kind = "best kernel" if winner.rechecked else "best kernel so far, not re-checked"
         lines.append(f"{kind}: {winner.kernel} (trial {winner.trial}, {line(winner.origin, 60)})")
@@ -153,6 +165,22 @@ def timing_lines(timings: Iterable[Timing]) -> list[str]:
     return lines
 
 
+def estimate_lines(estimates: Sequence[Estimate]) -> list[str]:
+    """One line per workload, and below them what was taken for granted: none of it was measured."""
+    if not estimates:
+        return []
+    lines = [f"  estimates for {estimates[0].target}, not measured there:"]
+    for one in estimates:
+        parts = sorted(one.parts.items(), key=lambda part: -part[1])
+        each = ", ".join(f"{limit.value} {us:.3g}" for limit, us in parts[:3])
+        lines.append(
+            f"    {one.workload}: about {one.microseconds:.3g} us, {one.roofline_share:.0%} of the roofline; "
+            f"limited by {one.limit.value} (us alone: {each})"
+        )
+    assumed = dict.fromkeys(text for one in estimates for text in one.assumed)
+    return lines + [f"    assumed: {line(text, 200)}" for text in assumed]
+
+
 # ---------------------------------------------------------------- check, bench, batch
 
 
@@ -168,6 +196,7 @@ def kernel_lines(report: KernelReport) -> list[str]:
     if report.outcome == "passed":
         lines.append(f"  right in all {report.cases} cases tried: sizes, dtypes, layouts and contents")
     lines += timing_lines(report.timings)
+    lines += estimate_lines(report.estimates)
     lines += [f"  note: {line(note, 300)}" for note in report.notes]
     lines += confinement_lines(report.confinement, "  ")
     return lines + ([f"  reproduce: {clean(report.reproduce)}"] if report.reproduce else [])

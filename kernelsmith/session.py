@@ -34,6 +34,8 @@ from kernelsmith.space import Sweep
 from kernelsmith.store import Store
 from kernelsmith.tune import OFFLINE, Tools, tune
 
+PROCESSOR = "cpu"
+"""The target of judges that have no other device."""
 LOAD_SECONDS = 60.0
 """Until an operator file must be loaded, however short a run is to be: importing torch takes long on a busy machine."""
 LOOK_SECONDS = 0.1
@@ -50,6 +52,7 @@ class Order(Frozen):
     hint: str = ""
     sweeps: tuple[Sweep, ...] = ()
     at_once: int | None = None
+    without_device: bool = False
 
 
 class Changes(Frozen):
@@ -71,14 +74,17 @@ class Listener:
 
 
 @contextmanager
-def executor_for(device: str, settings: Settings, operator: OperatorRef) -> Iterator[tuple[targets.Target, Executor]]:
+def executor_for(
+    device: str, settings: Settings, operator: OperatorRef, *, without_device: bool = False
+) -> Iterator[tuple[targets.Target, Executor]]:
     """The target that `device` names and a judge for it, stopped at the end; in quarantine for somebody else's
-    operator, whose text `operator` brings along."""
+    operator, whose text `operator` brings along. `without_device`: a judge on the processor. Raises UsageError where
+    nothing here compiles for the target."""
     from kernelsmith.execute.local import LocalExecutor
 
-    target = choose(device, settings.targets)
+    target = absent(device, settings) if without_device else choose(device, settings.targets)
     executor = LocalExecutor(
-        target.name,
+        PROCESSOR if without_device else target.name,
         width=settings.width,
         unsafe_no_sandbox=settings.unsafe_no_sandbox,
         targets=settings.targets,
@@ -90,6 +96,18 @@ def executor_for(device: str, settings: Settings, operator: OperatorRef) -> Iter
         executor.close()
 
 
+def absent(device: str, settings: Settings) -> targets.Target:
+    """The target that a device means which need not be here. Raises UsageError where nothing here compiles for it."""
+    from kernelsmith.offline.fit import chip_of, no_compiler
+
+    target = targets.resolve(device, settings.targets)
+    if target.name == PROCESSOR:
+        raise UsageError(f"--without-device with --device {device}: the processor is always here", "leave it out")
+    if chip_of(target) is None:
+        raise no_compiler(target)
+    return target
+
+
 def start(order: Order, listener: Listener) -> TuneResult:
     """Tune an operator from the beginning."""
     settings = order.settings
@@ -97,7 +115,10 @@ def start(order: Order, listener: Listener) -> TuneResult:
     proposers = _proposers(settings.model, settings.budget(), seed, settings)
     with (
         Store.open(settings.runs) as store,
-        executor_for(settings.device, settings, order.operator) as (target, executor),
+        executor_for(settings.device, settings, order.operator, without_device=order.without_device) as (
+            target,
+            executor,
+        ),
     ):
         spec = _spec(order, target.name, _loaded(order.operator, executor, listener, settings.budget()), seed)
         run = store.create(spec)
@@ -121,7 +142,7 @@ def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener
         )
         proposers = _proposers(spec.models, spec.budget, spec.seed, settings)
         own = settings.model_copy(update={"width": spec.width})
-        with executor_for(spec.target, own, spec.operator) as (target, executor):
+        with executor_for(spec.target, own, spec.operator, without_device=spec.without_device) as (target, executor):
             if _loaded(spec.operator, executor, listener, spec.budget).digest != spec.info.digest:
                 raise OperatorError(
                     f"has changed since run {run.id} began",
@@ -136,11 +157,13 @@ def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener
 
 def first_prompt(order: Order) -> Prompt:
     """What the first call of a new run would send, to the letter; no model is asked."""
-    with executor_for(order.settings.device, order.settings, order.operator) as (target, executor):
+    settings = order.settings
+    with executor_for(settings.device, settings, order.operator, without_device=order.without_device) as made:
+        target, executor = made
         spec = _spec(order, target.name, executor.describe(order.operator), seed=0)
         seeds = executor.seeds(order.operator)
-        facts = targets.facts(target, order.settings.prompts)
-    return _render(order.settings)(brief(spec, facts, History(), number=1, repair=None, seeds=seeds))
+        facts = targets.facts(target, settings.prompts)
+    return _render(settings)(brief(spec, facts, History(), number=1, repair=None, seeds=seeds))
 
 
 def read_text(path: Path, what: str) -> str:
@@ -188,6 +211,7 @@ def _spec(order: Order, target: str, info: OperatorInfo, seed: int) -> RunSpec:
         hint=order.hint,
         sweeps=order.sweeps,
         at_once=order.at_once,
+        without_device=order.without_device,
         versions=installed_versions(),
         unsafe_no_sandbox=order.settings.unsafe_no_sandbox,
     )

@@ -68,6 +68,7 @@ def judged_record(trial: TrialRecord, folder: Folder, spent: Spent, *, best: boo
         mismatch=evaluation.mismatch,
         score=evaluation.score,
         score_ci95=evaluation.score_ci95,
+        estimated=evaluation.estimated,
         best=best,
         repeats=trial.repeats,
         kernel=str(folder.kernel(trial.number)) if trial.candidate.source else "",
@@ -88,6 +89,7 @@ def winner_record(trial: TrialRecord, kernel: Path) -> Winner:
         rechecked=trial.verdict is not None and trial.verdict.level is Level.FULL,
         speedup=speedups(evaluation.timings),
         timings=evaluation.timings,
+        estimates=evaluation.estimates,
     )
 
 
@@ -119,13 +121,15 @@ def result_record(ledger: Ledger, folder: Folder, winner: TrialRecord | None) ->
 def _exit_code(
     stop: StopReason, winner: TrialRecord | None, met: bool | None, *, judged: bool
 ) -> Literal[0, 1, 2, 130]:
-    """130 interrupted; 2 nothing could be asked; 0 a kernel measured faster (and the goal met); else 1."""
+    """130 interrupted; 2 nothing could be asked; 0 a kernel measured faster (and the goal met), or one that fits a
+    device that is not here; else 1."""
     if stop is StopReason.INTERRUPTED:
         return 130
     if stop is StopReason.FAILED and not judged:
         return 2
-    faster = winner is not None and winner.evaluation is not None and winner.evaluation.faster
-    return 0 if faster and met is not False else 1
+    found = winner.evaluation if winner is not None else None
+    good = found is not None and (found.faster or bool(found.estimates))
+    return 0 if good and met is not False else 1
 
 
 def check_command(kernel: str, operator: OperatorRef, target: str, targets: Path | None) -> str:

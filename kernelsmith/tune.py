@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from kernelsmith import briefing, budget
-from kernelsmith.errors import InfrastructureError, KernelsmithError, ProviderError, StoreError
+from kernelsmith.errors import KernelsmithError, ProviderError, StoreError
 from kernelsmith.execute import DeviceLostError, Executor
-from kernelsmith.flights import Flights
+from kernelsmith.flights import Flights, patiently
 from kernelsmith.keys import redact
 from kernelsmith.ledger import Ledger
 from kernelsmith.model import DeviceMark, Evaluation, Job, Seed
@@ -67,9 +67,6 @@ LEAST_BENCH_SECONDS = 8.0
 WINNER_SECONDS = 600.0
 """Wall limit of a full check."""
 MOST_RECHECKS = 8
-INFRASTRUCTURE_PAUSE = 0.5
-"""Seconds, times the number of failures so far."""
-INFRASTRUCTURE_TRIES = 3
 SHORTEST_CALL = 30.0
 """Seconds: no call is given less, or it would be paid for and cut."""
 POLL = 0.2
@@ -143,7 +140,7 @@ class _Loop:
     def run(self, resumed: bool) -> TuneResult:
         self.recover()
         if not resumed or self.stop() is None:
-            self.flights.start(_Seeding(), lambda: _patiently(lambda: self.tools.executor.seeds(self.spec.operator)))
+            self.flights.start(_Seeding(), lambda: patiently(lambda: self.tools.executor.seeds(self.spec.operator)))
         while True:
             stop = self.search()
             winner = None if stop is StopReason.INTERRUPTED else self.recheck()
@@ -277,6 +274,7 @@ class _Loop:
             level=level,
             seed=self.ledger.seed(number, level),
             revealing=self.ledger.revealing,
+            without_device=self.spec.without_device,
             sweeps=self.spec.sweeps if level is Level.FULL else (),
             **(self.winner_limits() if level is Level.FULL else {}),
         )
@@ -287,7 +285,7 @@ class _Loop:
         def work() -> Evaluation:
             return self.tools.executor.evaluate(job, lambda why: self.flights.say(key, why))
 
-        self.flights.start(key, lambda: _patiently(work))
+        self.flights.start(key, lambda: patiently(work))
 
     def winner_limits(self) -> _Limits:
         """The winner's measurement is longer than the search's where the time allows it."""
@@ -365,7 +363,8 @@ class _Loop:
             # without the seed: the file is read by agents too, and another seed nearly always shows the same
             kernel = str(self.folder.kernel(number))
             again = check_command(kernel, self.spec.operator, self.spec.target, self.tools.targets)
-            evaluation = evaluation.model_copy(update={"reproduce": f"{again} --level {level.value}"})
+            again += f" --level {level.value}" + (" --without-device" if self.spec.without_device else "")
+            evaluation = evaluation.model_copy(update={"reproduce": again})
         self.tools.emit(self.judged(self.ledger.judged(number, level, evaluation, repeats)))
 
     def judged(self, trial: TrialRecord) -> TrialJudged:
@@ -410,18 +409,6 @@ class _Loop:
         )
         record = result_record(self.ledger, self.folder, self.ledger.best)
         self.tools.emit(record.model_copy(update={"exit_code": 2}))
-
-
-def _patiently(work: Callable[[], T]) -> T:
-    """Try again what failed for reasons that no candidate is to blame for."""
-    for attempt in range(1, INFRASTRUCTURE_TRIES + 1):
-        try:
-            return work()
-        except InfrastructureError as error:
-            if isinstance(error, DeviceLostError) or attempt == INFRASTRUCTURE_TRIES:
-                raise
-            time.sleep(INFRASTRUCTURE_PAUSE * attempt)
-    raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 def _landed(value: object, kind: type[T]) -> T:

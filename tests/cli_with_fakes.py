@@ -14,7 +14,9 @@ from tests.fakes import CONFINED, UNCONFINED, FakeExecutor
 
 
 @contextmanager
-def fake_executor(device: str, settings: Settings, operator: OperatorRef) -> Iterator[tuple[targets.Target, Executor]]:
+def fake_executor(
+    device: str, settings: Settings, operator: OperatorRef, *, without_device: bool = False
+) -> Iterator[tuple[targets.Target, Executor]]:
     confinement = UNCONFINED if settings.unsafe_no_sandbox else CONFINED
     yield targets.resolve(device, settings.targets), FakeExecutor(delay=0.01, confinement=confinement)
 

@@ -139,6 +139,26 @@ def test_check_says_where_else_a_kernel_fits(cli: Cli, also: str, code: int, say
     assert record.outcome == "passed"
 
 
+def test_tune_without_the_device_ends_with_estimates(cli: Cli) -> None:
+    (cli.folder / "start.py").write_text("# faster 4.0")
+    flags = ("--device", "nvidia-h100", "--without-device", "--max-trials", "1")
+    done = cli("tune", "op.py", "--start", "start.py", *flags)
+    assert done.returncode == 0, done.stderr
+    assert "estimates for nvidia-h100, not measured there:" in done.stdout
+    assert "about 2 us, 50% of the roofline; limited by memory" in done.stdout
+    assert "assumed: a wind from the west" in done.stdout
+    assert "best baseline" not in done.stdout, "nothing was measured"
+    told = cli("report")
+    assert "estimated at 50% of the roofline; not measured on nvidia-h100" in told.stdout
+
+
+def test_check_without_the_device_prints_estimates(cli: Cli) -> None:
+    (cli.folder / "k.py").write_text("# faster 4.0")
+    done = cli("check", "k.py", "--op", "op.py", "--device", "nvidia-h100", "--without-device")
+    assert done.returncode == 0, done.stderr
+    assert "estimates for nvidia-h100, not measured there:" in done.stdout
+
+
 def test_a_wrong_kernel_is_not_compiled_for_others(cli: Cli) -> None:
     (cli.folder / "k.py").write_text("# wrong_values")
     done = cli("check", "k.py", "--op", "op.py", "--also", "nvidia-h200")

@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelsmith.tune.INFRASTRUCTURE_PAUSE", 0.0)
+    monkeypatch.setattr("kernelsmith.flights.INFRASTRUCTURE_PAUSE", 0.0)
     monkeypatch.setattr("kernelsmith.tune.GRACE", 0.3)
     monkeypatch.setattr("kernelsmith.tune.POLL", 0.02)
     monkeypatch.setattr("kernelsmith.rotation.COOL_DOWN", 0.001)

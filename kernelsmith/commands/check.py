@@ -50,6 +50,7 @@ def check(
     max_time: options.CheckTime = None,
     sweep: options.Sweep = None,
     device: options.Device = None,
+    without_device: options.WithoutDevice = False,
     foreign: options.Foreign = False,
     overrides: options.Overrides = None,
     max_bytes: options.MaxBytes = None,
@@ -83,6 +84,7 @@ def check(
         at_once=at_once,
         seconds=duration(max_time, "--max-time"),
         others=others,
+        without_device=without_device,
     )
     (report,) = _judge((kernel,), ref, settings, asked, quiet=quiet)
     _show((report,), json=json, quiet=quiet)
@@ -141,12 +143,14 @@ class _Asked:
     """For the check; None: what the level allows."""
     others: tuple[Target, ...] = ()
     """Targets that the kernels are compiled for beside."""
+    without_device: bool = False
 
     @property
     def options(self) -> str:
         """On a command line, what else the verdict depends on."""
         given = {"repeats": self.repeats, "at-once": self.at_once}
         numbers = "".join(f" --{name} {number}" for name, number in given.items() if number is not None)
+        numbers += " --without-device" if self.without_device else ""
         return numbers + "".join(f" --sweep {sweep}" for sweep in self.sweeps)
 
 
@@ -175,7 +179,9 @@ def _judge(
     seed = secrets.randbits(31) if asked.seed is None else asked.seed
     chips = dict.fromkeys(chip for target in asked.others if (chip := chip_of(target)) is not None)
     reports = []
-    with executor_for(settings.device, settings, ref) as (target, executor), telling(quiet=quiet) as tell:
+    judged = executor_for(settings.device, settings, ref, without_device=asked.without_device)
+    with judged as (target, executor), telling(quiet=quiet) as tell:
+        others = (target, *asked.others) if asked.without_device else asked.others
         for path, source in sources.items():
             job = Job(
                 operator=ref,
@@ -189,6 +195,7 @@ def _judge(
                 sweeps=asked.sweeps,
                 check_seconds=asked.seconds,
                 also=tuple(chips),
+                without_device=asked.without_device,
             )
             if asked.at_once is not None:
                 job = job.model_copy(update={"at_once": asked.at_once})
@@ -196,7 +203,7 @@ def _judge(
                 longest = max(CHECK_SECONDS[asked.level], asked.seconds or 0.0)
                 job = job.model_copy(update={"seconds": CANDIDATE_SECONDS + longest})
             evaluation = executor.evaluate(job, tell)
-            fits = rows(asked.others, evaluation.builds, passed=evaluation.outcome == "passed")
+            fits = rows(others, evaluation.builds, passed=evaluation.outcome == "passed" or bool(evaluation.builds))
             report = KernelReport.of(clean(path), evaluation, seed).model_copy(update={"also": fits})
             if report.outcome != "passed":
                 again = check_command(path, ref, target.name, settings.targets)

@@ -10,6 +10,13 @@ import typer
 MOST_SEED, MOST_REPEATS = 2**63 - 1, 10_000_000
 
 Device = Annotated[str | None, typer.Option("--device", help="A target's name or a torch device type.")]
+WithoutDevice = Annotated[
+    bool,
+    typer.Option(
+        "--without-device",
+        help="The device is not here: prove on the CPU, compile for the device, estimate instead of measuring.",
+    ),
+]
 Operator = Annotated[Path, typer.Option("--op", help="Operator file or KernelBench problem.")]
 Overrides = Annotated[
     list[str] | None,

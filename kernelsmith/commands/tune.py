@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def tune(
     operator: Annotated[Path | None, typer.Argument(metavar="OP", help="Operator file or KernelBench problem.")] = None,
     device: options.Device = None,
+    without_device: options.WithoutDevice = False,
     model: options.Models = None,
     start: Annotated[Path | None, typer.Option("--start", metavar="KERNEL", help="Begin from this kernel.")] = None,
     hint: Annotated[Path | None, typer.Option("--hint", metavar="FILE", help="Text for every prompt.")] = None,
@@ -49,8 +50,9 @@ def tune(
 ) -> None:
     """Search for a faster kernel until the budget stops it.
 
-    Exit code 0: a correct kernel, measured faster than the best baseline (and the goal met); 1: none; 2: could not
-    answer; 130: interrupted, and --resume goes on. Without any limit, a run takes ten minutes.
+    Exit code 0: a correct kernel, measured faster than the best baseline (and the goal met), or with --without-device
+    one that fits the device; 1: none; 2: could not answer; 130: interrupted, and --resume goes on. Without any limit,
+    a run takes ten minutes.
     """
     from kernelsmith import config, session
 
@@ -61,7 +63,7 @@ def tune(
     settings = config.load(flags | limits | {"runs": runs, "prompts": prompts, "targets": targets})
     if resume is not None:
         fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed, "foreign": foreign}
-        checks = {"tolerance": tolerance, "sweep": sweep, "at_once": at_once}
+        checks = {"tolerance": tolerance, "sweep": sweep, "at_once": at_once, "without_device": without_device}
         _refuse_with_resume({**fixed, **checks, "print_prompt": print_prompt})
         changes = session.Changes(limits=config.limits(limits), models=tuple(model or ()), width=width)
         _leave(lambda heard: session.resume(resume, settings, changes, heard), json=json, quiet=quiet)
@@ -75,6 +77,7 @@ def tune(
         hint=session.read_text(hint, "--hint") if hint else "",
         sweeps=tuple(map(sweep_of, sweep or ())),
         at_once=at_once,
+        without_device=without_device,
     )
     if print_prompt:
         _print_prompt(session.first_prompt(order), json=json)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from kernelsmith.estimate import Counts
 from kernelsmith.evaluate.check import aside
 from kernelsmith.evaluate.check.agenda import Agenda, Budget, named_blocks
 from kernelsmith.evaluate.check.aside import assumptions, narrow_offsets
@@ -21,7 +22,7 @@ from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.configurations import refuse_wrong
 from kernelsmith.evaluate.check.examine import Examiner, examined
-from kernelsmith.evaluate.check.ports import ported
+from kernelsmith.evaluate.check.ports import counted, ported
 from kernelsmith.evaluate.check.screen import screen
 from kernelsmith.evaluate.clock import noise
 from kernelsmith.evaluate.clock.bench import POOL, Bench, host_alone
@@ -212,6 +213,7 @@ class _Evaluating:
                 self.clock.bench = time.monotonic() - begin
         with self.turns.shared():
             builds = ported(self.operator, self.checker, self.candidate, self.room.builds, self.job.also)
+            counts = self.counts()
         return Evaluation(
             outcome=Outcome.PASSED,
             stage=Stage.BENCH if timings else Stage.CHECK,
@@ -220,8 +222,14 @@ class _Evaluating:
             timings=timings,
             choices=dispatch.described(tunables),
             builds=builds,
+            counts=counts,
             notes=tuple(self.notes()),
         )
+
+    def counts(self) -> tuple[Counts, ...]:
+        if self.job.counted is None:
+            return ()
+        return counted(self.operator, self.checker, self.candidate, self.room.builds, self.job.counted)
 
     def failed(self, failure: CandidateFailure) -> Evaluation:
         """With what was found before it failed, where the cases of the check were right."""

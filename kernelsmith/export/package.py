@@ -139,6 +139,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _provenance(item: ExportInput, kernel: str) -> str:
+    verdict = {"cases", "notes", "verified", "timings", "estimates", "choices"}
     record = {
         "format": 1,
         "operator": {"name": item.operator.name, "kind": item.operator.kind, "digest": item.operator.digest},
@@ -148,6 +149,6 @@ def _provenance(item: ExportInput, kernel: str) -> str:
         "run": item.run,
         "confinement": item.confinement.model_dump(mode="json") if item.confinement else None,
         "spent": item.spent.model_dump(mode="json", include={"trials", "usage", "seconds"}),
-        **item.evaluation.model_dump(mode="json", include={"cases", "notes", "verified", "timings", "choices"}),
+        **item.evaluation.model_dump(mode="json", include=verdict),
     }
     return json.dumps(record, indent=2) + "\n"

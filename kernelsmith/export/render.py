@@ -171,7 +171,7 @@ class Rendering:
             "sizes": sizes,
             "region_table": region_table(self.admitted),
             "refuted_note": refuted,
-            "timing_table": timing_table(self.evaluation.timings),
+            "timing_table": timing_table(self.evaluation, self.target.name),
             "driver_note": cpu if self.target.device == "cpu" else "",
             "value_note": note,
         }

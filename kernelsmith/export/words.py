@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from kernelsmith.export.cases import Case
-from kernelsmith.model import Timing, Workload
+from kernelsmith.model import Evaluation, Workload
 from kernelsmith.space import Region
 from kernelsmith.text import line
 
@@ -55,10 +55,20 @@ def _volume(region: Region) -> tuple[int, int]:
     )
 
 
-def timing_table(timings: Sequence[Timing]) -> str:
-    """A Markdown table with one row per workload; a sentence where nothing was measured."""
+def timing_table(evaluation: Evaluation, target: str) -> str:
+    """What is measured, one row per workload; estimates, called so, where the device was not there."""
+    timings = evaluation.timings
     if not timings:
-        return "Not measured."
+        unmeasured = f"Not measured on the device ({target})."
+        if not evaluation.estimates:
+            return unmeasured
+        head = ["workload", "estimated us", "of the roofline", "limited by"]
+        rows = [
+            [e.workload, f"{e.microseconds:.3g}", f"{e.roofline_share:.0%}", e.limit.value]
+            for e in evaluation.estimates
+        ]
+        return f"{unmeasured} A cost model estimates:\n\n{_table(head, rows)}"
+    intro = f"Measured on {target}, interleaved with the baselines; speed-up with its 95 % interval."
     names = list(timings[0].baselines)
     head = ["workload", "kernel ms", *(f"{n} ms" for n in names), "speed-up over the best", "verdict"]
     rows = []
@@ -68,7 +78,7 @@ def timing_table(timings: Sequence[Timing]) -> str:
         speed = f"{t.speedup[best]:.2f} ({low:.2f} to {high:.2f})"
         times = (f"{t.baselines[n]:.4g}" if n in t.baselines else "" for n in names)
         rows.append([t.workload.label, f"{t.median_ms:.4g}", *times, speed, t.verdict.value])
-    return _table(head, rows)
+    return f"{intro}\n\n{_table(head, rows)}"
 
 
 def _range(low: int, high: int) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from kernelsmith.compiled import Chip
 from kernelsmith.config import installed_versions
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.offline.wire import Compile, Compiled, compiler_reply
+from kernelsmith.offline.wire import Compile, Compiled, Count, Counted, Request, compiler_reply
 from kernelsmith.outcome import Outcome
 from kernelsmith.plan import Kernel, without_locations
 from kernelsmith.sandbox import roles
@@ -74,33 +74,42 @@ class Builds:
             self._known[name] = made
         return made
 
+    def count(self, request: Count) -> Counted | Failed:
+        """The work of a kernel's launches. Raises as `all` does."""
+        made = self._asked(request, "count of its work")
+        return made if not isinstance(made, Compiled) else _nonsense("a build instead of a count")
+
     def _compile(self, kernel: Kernel, chip: Chip) -> Made:
-        request = Compile(kernel=kernel, chip=chip).model_dump_json().encode()
+        made = self._asked(Compile(kernel=kernel, chip=chip), f"compiler for {chip.label}")
+        return made if not isinstance(made, Counted) else _nonsense("a count instead of a build")
+
+    def _asked(self, request: Request, label: str) -> Compiled | Counted | Failed:
+        """What a confined process of its own answers."""
         begin = time.monotonic()
-        with self._spawn(roles.COMPILER, self._limits, f"compiler for {chip.label}") as child:
+        with self._spawn(roles.COMPILER, self._limits, label) as child:
             try:
-                reply = compiler_reply(child.request(request, seconds=self._seconds).payload)
+                payload = child.request(request.model_dump_json().encode(), seconds=self._seconds).payload
+                reply = compiler_reply(payload)
             except ChildEnded as ended:
-                return self._ended(ended.exit, chip, time.monotonic() - begin)
+                return self._ended(ended.exit, label, time.monotonic() - begin)
             except (ProtocolError, ValueError) as error:
-                first = str(error).partition("\n")[0]
-                return Failed(outcome=Outcome.SANDBOX_VIOLATION, message=f"its compiler says nonsense: {first}")
+                return _nonsense(str(error).partition("\n")[0])
         if isinstance(reply, Broken):
             raise InfrastructureError(reply.message, reply.hint)
         return reply
 
-    def _ended(self, end: Exit, chip: Chip, seconds: float) -> Failed:
+    def _ended(self, end: Exit, label: str, seconds: float) -> Failed:
         if end.ending in (Ending.LOST, Ending.STUCK):
-            raise InfrastructureError(f"the compiler for {chip.label} {end.describe()}")
+            raise InfrastructureError(f"the {label} {end.describe()}")
         if end.ending is Ending.TIMEOUT:
             message = (
-                f"the compiler for {chip.label} did not finish within {self._seconds:g} s: fewer elements per program "
+                f"the {label} did not finish within {self._seconds:g} s: fewer elements per program "
                 "(smaller blocks, less unrolling) or more num_warps"
             )
             return Failed(outcome=Outcome.TIMEOUT, message=message)
         excess = end.excess(self._limits) or f"{end.describe()} after {seconds:.0f} s"
         outcome = Outcome.MEMORY if end.ending is Ending.MEMORY else Outcome.COMPILE_ERROR
-        return Failed(outcome=outcome, message=f"the compiler for {chip.label} {excess}")
+        return Failed(outcome=outcome, message=f"the {label} {excess}")
 
     # ---------------------------------------------------------------- the folder
 
@@ -123,6 +132,10 @@ class Builds:
             _clear(self._folder)
         except OSError:  # no room: what is compiled is kept in memory
             self._folder = None
+
+
+def _nonsense(why: str) -> Failed:
+    return Failed(outcome=Outcome.SANDBOX_VIOLATION, message=f"its compiler says nonsense: {why}")
 
 
 def cache_folder() -> Path | None:

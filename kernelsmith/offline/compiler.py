@@ -20,10 +20,12 @@ from kernelsmith.compiled import Chip, Resources
 from kernelsmith.devices.kernels import compile_ttir
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.offline import amd, nvidia
-from kernelsmith.offline.wire import Compile, Compiled, CompilerReply, compiler_reply
+from kernelsmith.offline.count import count
+from kernelsmith.offline.wire import REQUESTS, Compile, Compiled, CompilerReply, Count, Request, compiler_reply
 from kernelsmith.outcome import Outcome
 from kernelsmith.sandbox.wire.messages import Broken, Failed
 from kernelsmith.sandbox.wire.protocol import Channel, PeerGoneError
+from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
 
 _MESSAGE_CHARS = 2000
 _PRINTED_CHARS = 1 << 20
@@ -36,14 +38,19 @@ def main(channel: Channel, scratch: Path) -> None:
     nvidia.keep_log()
     while True:
         try:
-            request = Compile.model_validate_json(channel.receive().payload)
+            request = REQUESTS.validate_json(channel.receive().payload)
             channel.send(answer(request, scratch).model_dump_json().encode())
         except PeerGoneError:
             return
 
 
-def answer(request: Compile, scratch: Path) -> CompilerReply:
-    """What became of the kernel. LLVM ends the process that it runs in where it gives up, so that is another one."""
+def answer(request: Request, scratch: Path) -> CompilerReply:
+    """What became of the kernel, or what was counted of it.
+
+    LLVM ends the process that it runs in where it gives up, so that is another one.
+    """
+    if isinstance(request, Count):
+        return _counted(request)
     printed, reply = scratch / "printed", scratch / "reply"
     if (pid := os.fork()) == 0:
         _compile_and_exit(request, printed, reply)
@@ -53,6 +60,13 @@ def answer(request: Compile, scratch: Path) -> CompilerReply:
     end = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"status {os.WEXITSTATUS(status)}"
     message = _blame(f"the compiler for {request.chip.label} dies of it ({end})", _said(printed))
     return Failed(outcome=Outcome.COMPILE_ERROR, message=message)
+
+
+def _counted(request: Count) -> CompilerReply:
+    try:
+        return count(request)
+    except (TtirError, UnsupportedConstruct, ValueError, MemoryError) as error:
+        return Failed(outcome=Outcome.COMPILE_ERROR, message=f"its work cannot be counted: {error}"[:_MESSAGE_CHARS])
 
 
 def _compile_and_exit(request: Compile, printed: Path, reply: Path) -> None:

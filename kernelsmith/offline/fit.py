@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelsmith.compiled import Build, Chip, Fit, Occupancy, Resources
+from kernelsmith.errors import UsageError
 from kernelsmith.offline.occupancy import occupancy
 from kernelsmith.outcome import Outcome
 from kernelsmith.targets import Offline, Target
@@ -41,6 +42,12 @@ def unavailable(target: Target) -> Fit:
     else:
         why = f"not compiled: nothing here drives the compiler of {target.toolchain.distribution} yet"
     return Fit(target=target.name, outcome=None, message=why)
+
+
+def no_compiler(target: Target) -> UsageError:
+    """What somebody is told who wants to do without the device."""
+    usable = "`kernelsmith targets list` shows which targets can be used without their device"
+    return UsageError(f"--without-device with --device {target.name}: {unavailable(target).message}", usable)
 
 
 def rows(targets: Sequence[Target], builds: Sequence[Build], *, passed: bool) -> tuple[Fit, ...]:
@@ -89,7 +96,9 @@ def _occupancy(taken: Resources | None, target: Target) -> Occupancy | None:
 def _verdict(build: Build, taken: Resources, target: Target, residents: Occupancy | None) -> tuple[Outcome, str]:
     faults = [*_excess(taken, target), *_grid(build, target), *_dtypes(build, target)]
     if not faults and residents is not None and residents.programs == 0:
-        faults.append(f"not one program fits on a multiprocessor of {_a(target)}: its {residents.limiter} are too few")
+        faults.append(
+            f"not one program fits on a multiprocessor of {article(target)}: its {residents.limiter} are too few"
+        )
     return (Outcome.RESOURCE_LIMIT, "; ".join(faults)) if faults else (Outcome.PASSED, "")
 
 
@@ -97,12 +106,12 @@ def _excess(taken: Resources, target: Target) -> list[str]:
     limits, faults = target.limits, []
     if _over(taken.shared_bytes, limits.shared_memory_bytes):
         faults.append(
-            f"needs {taken.shared_bytes:,} bytes of shared memory in a program, {_a(target)} has "
+            f"needs {taken.shared_bytes:,} bytes of shared memory in a program, {article(target)} has "
             f"{limits.shared_memory_bytes:,}: smaller tiles or fewer num_stages"
         )
     if _over(taken.threads, limits.threads_per_program):
         faults.append(
-            f"runs {taken.threads:,} threads in a program, {_a(target)} allows {limits.threads_per_program:,}: "
+            f"runs {taken.threads:,} threads in a program, {article(target)} allows {limits.threads_per_program:,}: "
             "fewer num_warps"
         )
     if _over(taken.tensor_memory_columns, TENSOR_MEMORY_COLUMNS):
@@ -117,7 +126,7 @@ def _grid(build: Build, target: Target) -> list[str]:
     limits = target.limits
     most = (limits.grid_programs, limits.grid_other_axes_programs, limits.grid_other_axes_programs)
     faults = [
-        f"its grid has {size:,} programs along axis {axis}, {_a(target)} allows {limit:,}: "
+        f"its grid has {size:,} programs along axis {axis}, {article(target)} allows {limit:,}: "
         + ("put the long axis first, or " if axis else "")
         + "let a program do more"
         for axis, (size, limit) in enumerate(zip(build.grid, most, strict=True))
@@ -125,7 +134,7 @@ def _grid(build: Build, target: Target) -> list[str]:
     ]
     if _over(build.programs, limits.grid_total_programs):
         faults.append(
-            f"launches {build.programs:,} programs, {_a(target)} allows {limits.grid_total_programs:,}: "
+            f"launches {build.programs:,} programs, {article(target)} allows {limits.grid_total_programs:,}: "
             "loop over blocks in a program"
         )
     return faults
@@ -133,7 +142,7 @@ def _grid(build: Build, target: Target) -> list[str]:
 
 def _dtypes(build: Build, target: Target) -> list[str]:
     missing = sorted(set(build.dtypes) & set(target.limits.missing_dtypes))
-    return [f"is given {', '.join(missing)}, which {_a(target)} does not have"] if missing else []
+    return [f"is given {', '.join(missing)}, which {article(target)} does not have"] if missing else []
 
 
 def _warnings(taken: Resources, residents: Occupancy | None) -> list[str]:
@@ -155,5 +164,6 @@ def _over(taken: int | None, limit: int | None) -> bool:
     return taken is not None and limit is not None and taken > limit
 
 
-def _a(target: Target) -> str:
+def article(target: Target) -> str:
+    """Its name in a sentence."""
     return f"{'an' if target.name.startswith(('a', 'e', 'i', 'nvidia')) else 'a'} {target.name}"

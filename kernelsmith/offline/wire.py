@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from kernelsmith.base import Frozen
 from kernelsmith.compiled import Chip, Resources
+from kernelsmith.estimate import Work
 from kernelsmith.plan import Kernel
 from kernelsmith.sandbox.wire.messages import Broken, Failed
 from kernelsmith.sandbox.wire.reading import too_large
+from kernelsmith.text import clean
 
 
 class Compile(Frozen):
@@ -24,13 +26,41 @@ class Compile(Frozen):
     chip: Chip
 
 
+class Launched(Frozen):
+    """One launch as it is followed: made-up addresses (see `count.BUFFER_BITS`) and integers, None for the rest."""
+
+    grid: tuple[int, int, int]
+    arguments: tuple[int | None, ...]
+
+
+class Count(Frozen):
+    """Count the work of one kernel's launches on one workload."""
+
+    kind: Literal["count"] = "count"
+    kernel: Kernel
+    launches: tuple[Launched, ...]
+    buffers: dict[int, int]
+    """Bytes of each buffer, by number."""
+    transaction_bytes: int
+
+
+Request = Annotated[Compile | Count, Field(discriminator="kind")]
+REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
+
+
 class Compiled(Frozen):
     kind: Literal["compiled"] = "compiled"
     resources: Resources
     seconds: float = Field(ge=0, allow_inf_nan=False)
 
 
-CompilerReply = Annotated[Compiled | Failed | Broken, Field(discriminator="kind")]
+class Counted(Frozen):
+    kind: Literal["counted"] = "counted"
+    work: Work
+    assumed: tuple[Annotated[str, Field(max_length=200), AfterValidator(clean)], ...] = Field(default=(), max_length=16)
+
+
+CompilerReply = Annotated[Compiled | Counted | Failed | Broken, Field(discriminator="kind")]
 _REPLY: TypeAdapter[CompilerReply] = TypeAdapter(CompilerReply)
 
 

@@ -45,6 +45,8 @@ def _report(store: Store, run: Run) -> RunReport:
         winner=run.winner,
         score=evaluation.score if evaluation else None,
         score_ci95=evaluation.score_ci95 if evaluation else None,
+        estimated=evaluation.estimated if evaluation else None,
+        estimates=evaluation.estimates if evaluation else (),
         faster=evaluation is not None and evaluation.faster,
         rechecked=chosen is not None and chosen.rechecked,
         workloads=_workloads(chosen),

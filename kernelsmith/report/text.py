@@ -104,8 +104,9 @@ def _plain_cell(text: str) -> str:
 def overview_row(report: RunReport) -> tuple[str, ...]:
     """One run under HEAD."""
     usd = f"${report.spent.usage.usd:.4f}" if report.spent.usage.usd else "-"
-    checked = report.rechecked or report.score is None
-    best = factor(report.score, report.score_ci95) + ("" if checked else " (not re-checked)")
+    checked = report.rechecked or (report.score is None and report.estimated is None)
+    best = factor(report.score, report.score_ci95) if report.estimated is None else f"est. {report.estimated:.0%}"
+    best += "" if checked else " (not re-checked)"
     seconds = duration(report.spent.seconds)
     status = report.status + (" (no sandbox)" if report.unsafe_no_sandbox else "")
     return report.run, report.operator, report.target, status, str(report.trials), best, seconds, usd
@@ -129,6 +130,8 @@ def _ended(report: RunReport) -> str:
 
 
 def _best(report: RunReport) -> str:
+    if report.estimated is not None:
+        return f"estimated at {report.estimated:.0%} of the roofline; not measured on {report.target}"
     if report.score is None:
         return "none"
     against = "faster than" if report.faster else "not proven faster than"

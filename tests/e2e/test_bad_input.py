@@ -68,7 +68,9 @@ def judged(cli: Cli, judge: LocalExecutor, monkeypatch: pytest.MonkeyPatch) -> C
     """Commands in this process, all with that judge."""
 
     @contextmanager
-    def shared(device: str, settings: Settings, operator: OperatorRef) -> Iterator[tuple[Target, Executor]]:
+    def shared(
+        device: str, settings: Settings, operator: OperatorRef, *, without_device: bool
+    ) -> Iterator[tuple[Target, Executor]]:
         yield targets.resolve(device), judge
 
     monkeypatch.setattr(session, "executor_for", shared)

@@ -1,4 +1,5 @@
-"""The candidate's kernels compiled for chips that are not here: each as it is launched on the tuned workloads.
+"""The candidate's kernels compiled for chips that are not here, and their work counted: each as it is launched on the
+tuned workloads.
 
 Invariant: nothing is run for them but one more recorded call per workload; what comes back are builds, which
 `offline.fit` holds against a target's limits. Autotuned kernels are compiled with the configuration that an
@@ -13,15 +14,19 @@ from typing import Any
 
 from kernelsmith.base import digest
 from kernelsmith.compiled import MOST_CHARS, Build, Chip
+from kernelsmith.estimate import Counts
 from kernelsmith.evaluate.check.check import Checker
 from kernelsmith.evaluate.sessions.session import CandidateSession
 from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.offline.builds import Builds
-from kernelsmith.offline.wire import Compiled
+from kernelsmith.offline.count import BUFFER_BITS
+from kernelsmith.offline.wire import Compiled, Count, Counted, Launched
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Stage
-from kernelsmith.plan import Kernel, Launch, LaunchPlan, PointerArgument
+from kernelsmith.plan import ITEM_SIZES, Kernel, Launch, LaunchPlan, NullArgument, PointerArgument, ScalarArgument
 from kernelsmith.sandbox.wire.messages import Failed
+
+_MOST_KERNELS, _MOST_ASSUMED = 64, 16
 
 
 @dataclass
@@ -81,3 +86,47 @@ def ported(
 
 def _launches(plan: LaunchPlan, number: int) -> Iterator[Launch]:
     return (step for step in plan.steps if isinstance(step, Launch) and step.kernel == number)
+
+
+def counted(
+    operator: LoadedOperator, checker: Checker, candidate: CandidateSession, builds: Builds, transaction_bytes: int
+) -> tuple[Counts, ...]:
+    """The work of each tuned workload. Raises CandidateFailure where the candidate does not answer as before."""
+    found = []
+    for case in workload_cases(operator):
+        plan = checker.recorded(case).plan
+        assert plan is not None
+        known = checker.known(case, 0)
+        with checker.excused():
+            replies = [builds.count(request) for request in _requests(plan, transaction_bytes)]
+        assumed = [text for one in replies for text in ((one.message,) if isinstance(one, Failed) else one.assumed)]
+        found.append(
+            Counts(
+                workload=case.workload.label if case.workload is not None else "",
+                needed_bytes=known.input_bytes + known.output_bytes,
+                kernels=tuple(one.work for one in replies if isinstance(one, Counted))[:_MOST_KERNELS],
+                assumed=tuple(dict.fromkeys(assumed))[:_MOST_ASSUMED],
+            )
+        )
+    return tuple(found)
+
+
+def _requests(plan: LaunchPlan, transaction_bytes: int) -> Iterator[Count]:
+    """One per kernel that is launched, with made-up addresses of its buffers."""
+    buffers = {number: buffer.nbytes for number, buffer in enumerate(plan.buffers)}
+    for number, kernel in enumerate(plan.kernels):
+        launches = tuple(
+            Launched(grid=launch.grid, arguments=tuple(map(_followed, launch.arguments)))
+            for launch in _launches(plan, number)
+        )
+        if launches:
+            yield Count(kernel=kernel, launches=launches, buffers=buffers, transaction_bytes=transaction_bytes)
+
+
+def _followed(argument: PointerArgument | ScalarArgument | NullArgument) -> int | None:
+    match argument:
+        case PointerArgument(view=view):
+            return (view.buffer << BUFFER_BITS) + view.offset * ITEM_SIZES[view.dtype]
+        case ScalarArgument(value=int() as value):
+            return value
+    return None

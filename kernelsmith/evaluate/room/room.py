@@ -43,6 +43,7 @@ from kernelsmith.sandbox.roles import BUILT, PRELOAD, PROBE, WARM
 from kernelsmith.sandbox.wire.memory import ArenaPool
 from kernelsmith.sandbox.wire.tensors import torch_threads
 from kernelsmith.targets import Target, resolve
+from kernelsmith.targets import load as load_target
 from kernelsmith.triton_cpu.run.build import find_compiler
 from kernelsmith.triton_cpu.run.cores import usable_cores
 
@@ -110,6 +111,10 @@ class Room:
         self._rivals: dict[str, Rivals] = {}
         self._sizes: dict[str, allowance.Sizes] = {}
         torch.set_num_threads(1)  # jobs share the cores with each other and with their candidates
+
+    def described(self, name: str) -> Target:
+        """Another target, from the same folders."""
+        return load_target(name, self._targets)
 
     @property
     def host(self) -> Room:

@@ -1,0 +1,58 @@
+"""Candidates for a device that is not here: proven on the processor, compiled for the device's chip, held against the
+limits of its target file, and estimated.
+
+Invariant: nothing is timed, so that a verdict has estimates and never timings. A kernel that is right and does not fit
+has the outcome that it would have on the device, in words that say what it needs and what is there. `rooms` asks, in a
+room on the processor.
+"""
+
+from __future__ import annotations
+
+from kernelsmith.compiled import Fit
+from kernelsmith.evaluate import evaluate as judging
+from kernelsmith.evaluate.room.room import Room
+from kernelsmith.execute import Tell
+from kernelsmith.model import Evaluation, Job
+from kernelsmith.offline import cost, fit
+from kernelsmith.outcome import Outcome, Stage
+
+MOST_WARNINGS = 6
+
+
+def evaluate(job: Job, room: Room, tell: Tell) -> Evaluation:
+    """The verdict on one candidate; raises as `evaluate.evaluate` does, and UsageError for a target that nothing here
+    compiles for."""
+    target = room.described(job.target)
+    chip = fit.chip_of(target)
+    if chip is None:
+        raise fit.no_compiler(target)
+    update = {"target": room.target.name, "bench": False, "also": (*job.also, chip)}
+    update["counted"] = cost.transaction_bytes(target)
+    found = judging.evaluate(job.model_copy(update=update), room, tell)
+    if found.outcome is not Outcome.PASSED:
+        return found
+    own = tuple(build for build in found.builds if build.chip == chip)
+    rows = fit.rows((target,), own, passed=True)
+    wrong = [row for row in rows if row.wrong]
+    if wrong:
+        return found.model_copy(
+            update={
+                "outcome": wrong[0].outcome,
+                "stage": Stage.COMPILE,
+                "message": "; ".join(dict.fromkeys(_why(row) for row in wrong)),
+                "verified": (),
+                "counts": (),
+            }
+        )
+    warnings = dict.fromkeys(f"{row.kernel}: {text}" for row in rows for text in row.warnings)
+    notes = (
+        *found.notes,
+        f"not measured on {fit.article(target)}: proven on the processor",
+        *list(warnings)[:MOST_WARNINGS],
+    )
+    return found.model_copy(update={"notes": notes, "estimates": cost.estimates(target, found.counts, own)})
+
+
+def _why(row: Fit) -> str:
+    at = f" (line {row.line})" if row.line is not None else ""
+    return f"right on the processor, but not a kernel for {row.target}: {row.kernel}{at} {row.message}"
