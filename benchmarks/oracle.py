@@ -71,6 +71,7 @@ def judge(case: Known, level: Level, room: Room, seed: int = SEED) -> Verdict:
         seed=seed,
         bench=False,
         repeats=case.repeats,
+        at_once=case.at_once,
         located=False,
     )
     found = evaluate(job, room)

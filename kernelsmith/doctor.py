@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelsmith import targets
+from kernelsmith import targets, toolchains
 from kernelsmith.diagnosis import Finding, Health
 from kernelsmith.errors import KernelsmithError, UsageError
+from kernelsmith.offline.fit import COMPILED_HERE
 
 if TYPE_CHECKING:
     from kernelsmith.devices.state import CardState
@@ -41,6 +42,7 @@ def examine(runs: Path) -> Iterator[Finding]:
         _cpu_backend,
         sandbox,
         _cards,
+        _toolchains,
         lambda: _store(runs),
         _data_files,
         _keys,
@@ -136,6 +138,24 @@ def sandbox() -> Iterator[Finding]:
         why = [note.partition(": ")[2] for note in layers.notes if note.startswith(one.layer)]
         detail = "missing" + (f" ({why[0]})" if why else "")
         yield Finding(name=f"sandbox: {one.layer}", health=health, detail=detail, fix=one.change)
+
+
+def _toolchains() -> Iterator[Finding]:
+    """Compilers for devices that are not here, each told of once."""
+    told = set()
+    for name in targets.available():
+        try:
+            target = targets.load(name)
+        except UsageError:  # `_data_files` tells of it
+            continue
+        own = target.toolchain
+        if own is None or not own.packages or target.offline not in COMPILED_HERE or toolchains.place(own) in told:
+            continue
+        told.add(place := toolchains.place(own))
+        detail = f"in {place}"
+        if not place.is_dir():
+            detail = f"not installed, --without-device needs it: kernelsmith targets install {name}"
+        yield Finding(name=f"compiler for {target.family or name}", health=Health.OK, detail=detail)
 
 
 def _cards() -> Iterator[Finding]:

@@ -209,7 +209,7 @@ _FIT_COLUMNS = (
     "runs",
     "registers",
     "spills",
-    "shared",
+    "on chip",
     "occupancy",
     "matrix",
     "compiled in",
@@ -237,11 +237,15 @@ def _fit_row(fit: Fit) -> tuple[str, ...]:
     if taken is None:
         return *head, *("-" for _ in _FIT_COLUMNS[len(head) :])
     limit = f"/{fit.shared_limit_bytes:,}" if fit.shared_limit_bytes is not None else ""
+    on_chip = "-" if taken.shared_bytes is None else f"{taken.shared_bytes:,}{limit} B"
+    if taken.unified_buffer_bytes is not None:
+        others = (("L1", taken.l1_bytes), ("L0C", taken.l0c_bytes))
+        on_chip = " ".join([f"UB {taken.unified_buffer_bytes:,} B", *(f"{n} {b:,} B" for n, b in others if b)])
     return (
         *head,
         _count(taken.registers),
         f"{taken.spill_bytes:,} B" if taken.spill_bytes else "-",
-        "-" if taken.shared_bytes is None else f"{taken.shared_bytes:,}{limit} B",
+        on_chip,
         f"{residents.share:.0%} ({residents.limiter.value})" if residents else "-",
         " ".join(f"{line(name, 40)} x{count}" for name, count in taken.matrix_instructions.items()) or "-",
         f"{fit.seconds:.1f}s",

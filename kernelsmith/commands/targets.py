@@ -1,4 +1,4 @@
-"""`kernelsmith targets list|show|check`: the devices that kernels can be made for."""
+"""`kernelsmith targets list|show|check|install|remove`: the devices that kernels can be made for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from kernelsmith.commands import options
 from kernelsmith.commands.common import EXIT_NO, print_lines, print_record
 
-app = typer.Typer(help="List, show and check target files.", no_args_is_help=True)
+app = typer.Typer(help="List, show and check target files; install compilers.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -39,6 +39,40 @@ def list_targets(targets: options.Targets = None, json: options.Json = False, ve
         print_record(Targets(targets=tuple(rows)))
     else:
         print_lines(table(found))
+
+
+@app.command()
+def install(
+    name: Annotated[str, typer.Argument(metavar="TARGET")],
+    force: Annotated[bool, typer.Option("--force", help="Make it anew.")] = False,
+    targets: options.Targets = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Install the compiler for a device that is not here, in a folder of its own, from the package index."""
+    from kernelsmith import config, toolchains
+    from kernelsmith import targets as files
+
+    target = files.load(name, config.load({"targets": targets}).targets)
+    there = toolchains.located(target)
+    place = toolchains.install(target, force=force)
+    packages = ", ".join(target.toolchain.packages) if target.toolchain else ""
+    done = "is installed already" if there is not None and not force else "installed"
+    print_lines([f"{name}: {packages} {done}, {toolchains.size(place) / 1e6:,.0f} MB in {place}"])
+
+
+@app.command()
+def remove(
+    name: Annotated[str, typer.Argument(metavar="TARGET")],
+    targets: options.Targets = None,
+    verbose: options.Verbose = False,
+) -> None:
+    """Remove the compiler that `install` made; other targets of the family lose it too."""
+    from kernelsmith import config, toolchains
+    from kernelsmith import targets as files
+
+    removed = toolchains.remove(files.load(name, config.load({"targets": targets}).targets))
+    print_lines([f"{name}: {'removed' if removed else 'no toolchain is installed'}"])
+    raise typer.Exit(0 if removed else EXIT_NO)
 
 
 @app.command()

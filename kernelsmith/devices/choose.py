@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from kernelsmith import toolchains
 from kernelsmith.devices.cards import NVIDIA, cards
 from kernelsmith.devices.state import word_of
 from kernelsmith.errors import UsageError
@@ -71,8 +72,10 @@ def use_of(target: Target) -> str:
 
 def has_compiler(target: Target) -> bool:
     """Whether what compiles for the target without its device is installed."""
-    if target.toolchain is None or target.toolchain.packages:
+    if target.toolchain is None:
         return False
+    if target.toolchain.packages:
+        return toolchains.located(target) is not None
     try:
         version = importlib.metadata.version(target.toolchain.distribution)
     except importlib.metadata.PackageNotFoundError:

@@ -19,7 +19,7 @@ from typing import Any
 from kernelsmith.compiled import Chip, Resources
 from kernelsmith.devices.kernels import compile_ttir
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.offline import amd, nvidia
+from kernelsmith.offline import amd, ascend, nvidia
 from kernelsmith.offline.count import count
 from kernelsmith.offline.wire import REQUESTS, Compile, Compiled, CompilerReply, Count, Request, compiler_reply
 from kernelsmith.outcome import Outcome
@@ -85,6 +85,9 @@ def _compile_and_exit(request: Compile, printed: Path, reply: Path) -> None:
 def _compiled(request: Compile, printed: Path) -> CompilerReply:
     begin = time.monotonic()
     try:
+        if request.chip.backend == "npu":
+            made = ascend.compiled(request.kernel, request.chip, printed.parent)
+            return made if isinstance(made, Failed) else Compiled(resources=made, seconds=time.monotonic() - begin)
         compiled = compile_ttir(request.kernel, _target(request.chip))
         seconds = time.monotonic() - begin
         return Compiled(resources=_read(compiled, request.chip, printed), seconds=seconds)

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernelsmith import toolchains
 from kernelsmith.compiled import Build, Chip, Fit, Occupancy, Resources
 from kernelsmith.errors import UsageError
 from kernelsmith.offline.occupancy import occupancy
 from kernelsmith.outcome import Outcome
 from kernelsmith.targets import Offline, Target
 
-COMPILED_HERE = frozenset({Offline.CUDA, Offline.HIP})
-"""What Triton's own wheel compiles for."""
+COMPILED_HERE = frozenset({Offline.CUDA, Offline.HIP, Offline.ASCEND})
+"""What there is a module for, with Triton's own wheel or a toolchain."""
 TENSOR_MEMORY_COLUMNS = 512
 """Of Blackwell's tensor memory, per multiprocessor: PTX ISA, tcgen05.alloc."""
 LOW_OCCUPANCY = 0.25
@@ -28,7 +29,7 @@ NARROW_BYTES = 4
 def chip_of(target: Target) -> Chip | None:
     """What to compile for; None where nothing here does, as `unavailable` says."""
     info = target.triton
-    if target.offline not in COMPILED_HERE or info.arch is None:
+    if target.offline not in COMPILED_HERE or info.arch is None or not _has_compiler(target):
         return None
     return Chip(backend=info.backend, arch=info.arch, warp_size=info.warp_size)
 
@@ -39,9 +40,16 @@ def unavailable(target: Target) -> Fit:
         why = "its kernels are built and run here: --device cpu checks them"
     elif target.offline is None or target.toolchain is None:
         why = f"description only: no compiler for {target.name} is known that works without the device"
+    elif target.offline in COMPILED_HERE:
+        why = f"not compiled: its toolchain is not installed; `kernelsmith targets install {target.name}` does it"
     else:
         why = f"not compiled: nothing here drives the compiler of {target.toolchain.distribution} yet"
     return Fit(target=target.name, outcome=None, message=why)
+
+
+def _has_compiler(target: Target) -> bool:
+    own = target.toolchain
+    return own is None or not own.packages or toolchains.located(target) is not None
 
 
 def no_compiler(target: Target) -> UsageError:

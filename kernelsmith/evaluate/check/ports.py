@@ -26,6 +26,8 @@ from kernelsmith.outcome import Stage
 from kernelsmith.plan import ITEM_SIZES, Kernel, Launch, LaunchPlan, NullArgument, PointerArgument, ScalarArgument
 from kernelsmith.sandbox.wire.messages import Failed
 
+_LOWERED_ELSEWHERE = frozenset({"npu"})
+"""Backends of which no front end is here: their own tools lower the TTIR of the recording."""
 _MOST_KERNELS, _MOST_ASSUMED = 64, 16
 
 
@@ -72,7 +74,9 @@ def ported(
         assert plan is not None
         label = case.workload.label if case.workload is not None else ""
         for chip in chips:
-            made = candidate.lower(plan, chip, checker.remaining(Stage.COMPILE))
+            made: Sequence[Kernel | Failed] = plan.kernels
+            if chip.backend not in _LOWERED_ELSEWHERE:
+                made = candidate.lower(plan, chip, checker.remaining(Stage.COMPILE))
             for number, (kernel, lowered) in enumerate(zip(plan.kernels, made, strict=True)):
                 key = digest(chip.label, kernel.name, lowered.model_dump_json())
                 port = found.setdefault(key, _Port(kernel.name, chip, lowered))

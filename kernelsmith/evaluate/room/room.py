@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from kernelsmith import toolchains
 from kernelsmith.base import digest
 from kernelsmith.config import installed_versions
 from kernelsmith.devices import cards, marks
@@ -33,6 +34,7 @@ from kernelsmith.evaluate.truth.dynamic import refuse_dynamic
 from kernelsmith.evaluate.truth.trivial import refuse_trivial
 from kernelsmith.evaluate.truth.truths import LIMIT_BYTES, Truths
 from kernelsmith.model import Confinement, OperatorRef, Seed
+from kernelsmith.offline import ascend
 from kernelsmith.offline import builds as offline
 from kernelsmith.offline.builds import Builds
 from kernelsmith.operators.load import LoadedOperator, load
@@ -42,7 +44,7 @@ from kernelsmith.sandbox.limits import Ending, Layer, Limits
 from kernelsmith.sandbox.roles import BUILT, PRELOAD, PROBE, WARM
 from kernelsmith.sandbox.wire.memory import ArenaPool
 from kernelsmith.sandbox.wire.tensors import torch_threads
-from kernelsmith.targets import Target, resolve
+from kernelsmith.targets import Offline, Target, available, resolve
 from kernelsmith.targets import load as load_target
 from kernelsmith.triton_cpu.run.build import find_compiler
 from kernelsmith.triton_cpu.run.cores import usable_cores
@@ -57,6 +59,8 @@ PROBE_SECONDS = 30.0
 MODEL_SEED = 42
 """Under which `Model` and `ModelNew` are constructed (KernelBench's own default)."""
 
+TOLD = {Offline.ASCEND: ascend.PLACE_VARIABLE}
+"""By family, the variable that names its toolchain's folder to a compiler's process."""
 KEPT_SHARE = 1 / 8
 """Of the machine's memory, the most that truths may take, and arenas that nobody uses."""
 
@@ -152,16 +156,27 @@ class Room:
         with self._lock:
             if self._zygote is None:
                 info = self.target.triton
+                compilers = self._compilers()
                 own = {"KERNELSMITH_CPU_THREADS": str(self.threads), **runtime(self.target)}
                 self._zygote = Zygote(
                     preload=(*PRELOAD, *filter(None, [self.target.plugin]), self.target.module),
                     warm=WARM if info.backend == "cpu" or info.arch is not None else "",
-                    readable=cards.readable(self.target, self.card),
-                    environment={**ENVIRONMENT, **own, **cards.variables(self.target)},
+                    readable=(*cards.readable(self.target, self.card), *compilers.values()),
+                    environment={**ENVIRONMENT, **own, **compilers, **cards.variables(self.target)},
                     unsafe=self._unsafe,
                     without=self._without,
                 )
             return self._zygote
+
+    def _compilers(self) -> dict[str, str]:
+        """Where the toolchains are that compile for other chips, as a compiler's process is told."""
+        if not toolchains.folder().is_dir():
+            return {}
+        found = {}
+        for target in map(self.described, available(self._targets)):
+            if target.offline in TOLD and (place := toolchains.located(target)) is not None:
+                found[TOLD[target.offline]] = str(place)
+        return found
 
     @property
     def confinement(self) -> Confinement:

@@ -1,4 +1,4 @@
-"""Right: one pass over values shifted by the first of the row, so nothing cancels."""
+"""Wrong: one pass over values shifted by the first of the row; where that one is far from the rest, they cancel."""
 
 import torch
 import triton

@@ -1,0 +1,109 @@
+"""What is read from what Ascend's compiler leaves, and the real thing where its toolchain is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernelsmith import toolchains
+from kernelsmith.compiled import Chip, Resources
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.offline import ascend
+from kernelsmith.outcome import Outcome
+from kernelsmith.plan import Kernel
+from kernelsmith.sandbox.wire.messages import Failed
+from kernelsmith.targets import load
+
+PLANNED = """
+    %c0_i64 = arith.constant 0 : i64
+    %c8192_i64 = arith.constant 8192 : i64
+    %c16384_i64 = arith.constant 16384 : i64
+    %0 = hivm.hir.pointer_cast(%c0_i64, %c8192_i64) : memref<2048xf32, #hivm.address_space<ub>>
+    %1 = hivm.hir.pointer_cast(%c16384_i64) : memref<100xbf16, #hivm.address_space<ub>>
+    %2 = hivm.hir.pointer_cast(%c0_i64) : memref<2x2x16x16xf16, #hivm.address_space<cbuf>>
+    hivm.hir.pipe_barrier[<PIPE_V>]
+    scf.for %arg1 = %c0 to %c8 step %c1 {
+      scf.for %arg2 = %c0 to %c8 step %c1 {
+        %3 = memref.load %0[%arg2] : memref<2048xf32, #hivm.address_space<ub>>
+        memref.store %3, %1[%arg2] : memref<100xbf16, #hivm.address_space<ub>>
+      }
+      hivm.hir.pipe_barrier[<PIPE_V>]
+    }
+    %4 = memref.load %0[%c0] : memref<2048xf32, #hivm.address_space<ub>>
+    scf.for %arg1 = %c0 to %c8 step %c1 {
+      func.call @vmul_1d_float(%0) : (memref<2048xf32, #hivm.address_space<ub>>) -> ()
+    }
+"""
+DOUBLE = """
+module {
+  tt.func public @double(%x: !tt.ptr<f32> {tt.divisibility = 16 : i32}, %y: !tt.ptr<f32> {tt.divisibility = 16 : i32}) {
+    %lanes = tt.make_range {end = SIZE : i32, start = 0 : i32} : tensor<SIZExi32>
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<SIZEx!tt.ptr<f32>>
+    %px = tt.addptr %xs, %lanes : tensor<SIZEx!tt.ptr<f32>>, tensor<SIZExi32>
+    %v = tt.load %px : tensor<SIZEx!tt.ptr<f32>>
+    %w = arith.addf %v, %v : tensor<SIZExf32>
+    %ys = tt.splat %y : !tt.ptr<f32> -> tensor<SIZEx!tt.ptr<f32>>
+    %py = tt.addptr %ys, %lanes : tensor<SIZEx!tt.ptr<f32>>, tensor<SIZExi32>
+    tt.store %py, %w : tensor<SIZEx!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+CHIP = Chip(backend="npu", arch="Ascend910B3", warp_size=0)
+
+
+def test_the_highest_byte_of_each_memory() -> None:
+    assert ascend.local_memory(PLANNED) == {"ub": 16384 + 200, "cbuf": 2048}
+
+
+def test_loops_over_single_elements() -> None:
+    assert ascend.scalar_loops(PLANNED) == 1, "neither the loop around it, nor one load, nor a loop of vector calls"
+
+
+def test_resources() -> None:
+    found = ascend.read(PLANNED, 'func.func @k() attributes {mix_mode = "aiv"}')
+    assert (found.unified_buffer_bytes, found.l1_bytes, found.l0c_bytes) == (16584, 2048, 0)
+    assert (found.scalar_loops, found.barriers, found.matrix_instructions) == (1, 2, {})
+
+
+def test_without_the_toolchain_nobody_is_blamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ascend.PLACE_VARIABLE, raising=False)
+    with pytest.raises(InfrastructureError, match="no compiler for npu Ascend910B3"):
+        ascend.compiled(double(128), CHIP, tmp_path)
+
+
+def double(size: int) -> Kernel:
+    return Kernel(name="double", ttir=DOUBLE.replace("SIZE", str(size)), signature=("*fp32", "*fp32"))
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = toolchains.located(load("ascend-910b3"))
+    if place is None:
+        pytest.skip("no toolchain for Ascend: kernelsmith targets install ascend-910b3")
+    monkeypatch.setenv(ascend.PLACE_VARIABLE, str(place))
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_block_that_fits(tmp_path: Path) -> None:
+    found = ascend.compiled(double(4096), CHIP, tmp_path)
+    assert isinstance(found, Resources)
+    assert found.unified_buffer_bytes == 4 * 4096, "added in place"
+    assert found.scalar_loops == 0
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_block_that_does_not(tmp_path: Path) -> None:
+    found = ascend.compiled(double(65536), CHIP, tmp_path)
+    assert isinstance(found, Failed) and found.outcome is Outcome.RESOURCE_LIMIT
+    assert found.message.startswith("ub overflow: a program needs ")
+    assert "bytes of unified buffer, there are 196,608: fewer elements per program" in found.message
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_text_that_its_front_end_refuses(tmp_path: Path) -> None:
+    nonsense = double(128).model_copy(update={"ttir": double(128).ttir.replace("arith.addf", "arith.adds")})
+    found = ascend.compiled(nonsense, CHIP, tmp_path)
+    assert isinstance(found, Failed) and found.outcome is Outcome.COMPILE_ERROR
+    assert "arith.adds" in found.message
