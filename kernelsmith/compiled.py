@@ -64,6 +64,14 @@ class Resources(Frozen):
     stores: dict[Annotated[int, Field(gt=0, le=1024)], _Count] = Field(default={}, max_length=16)
 
 
+class Found(Frozen):
+    """A construct that some devices lack or are slow at (`targets.Construct`), where it occurs first."""
+
+    what: str = Field(pattern=r"^[a-z0-9_]+$", max_length=64)
+    line: int | None = None
+    """Of the candidate's source."""
+
+
 class Build(Frozen):
     """One kernel, as the candidate launches it, compiled for one chip."""
 
@@ -85,6 +93,8 @@ class Build(Frozen):
     line: int | None = None
     """Of the candidate's source, where the front end blames one."""
     resources: Resources | None = None
+    constructs: tuple[Found, ...] = Field(default=(), max_length=64)
+    """Whatever the devices think of them."""
     seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Wall time of the compilation, also where it was known already."""
 

@@ -201,6 +201,7 @@ def _estimated(page: _Page, trial: Trial, evaluation: Evaluation) -> str:
         target=evaluation.estimates[0].target,
         rows=_table(rows),
         builds=_table(map(_build, evaluation.builds)),
+        notes="\n".join(f"- {line(note, MAX_CELL_CHARS)}" for note in evaluation.notes) or "- nothing",
         source=fence(_cut(trial.candidate.source, MAX_SOURCE_CHARS), "python"),
     )
 

@@ -212,7 +212,9 @@ class _Evaluating:
             finally:
                 self.clock.bench = time.monotonic() - begin
         with self.turns.shared():
-            builds = ported(self.operator, self.checker, self.candidate, self.room.builds, self.job.also)
+            builds = ported(
+                self.operator, self.checker, self.candidate, self.room.builds, self.job.also, self.job.source
+            )
             counts = self.counts()
         return Evaluation(
             outcome=Outcome.PASSED,

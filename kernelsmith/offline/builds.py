@@ -19,7 +19,7 @@ from pathlib import Path
 from kernelsmith.compiled import Chip
 from kernelsmith.config import installed_versions
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.offline.wire import Compile, Compiled, Count, Counted, Request, compiler_reply
+from kernelsmith.offline.wire import Compile, Compiled, Count, Counted, Inspect, Inspected, Request, compiler_reply
 from kernelsmith.outcome import Outcome
 from kernelsmith.plan import Kernel, without_locations
 from kernelsmith.sandbox import roles
@@ -77,13 +77,18 @@ class Builds:
     def count(self, request: Count) -> Counted | Failed:
         """The work of a kernel's launches. Raises as `all` does."""
         made = self._asked(request, "count of its work")
-        return made if not isinstance(made, Compiled) else _nonsense("a build instead of a count")
+        return made if isinstance(made, Counted | Failed) else _nonsense("something else than was asked")
+
+    def inspect(self, kernel: Kernel) -> Inspected | Failed:
+        """Its constructs, with the lines of this very text. Raises as `all` does."""
+        made = self._asked(Inspect(kernel=kernel), "inspection of its text")
+        return made if isinstance(made, Inspected | Failed) else _nonsense("something else than was asked")
 
     def _compile(self, kernel: Kernel, chip: Chip) -> Made:
         made = self._asked(Compile(kernel=kernel, chip=chip), f"compiler for {chip.label}")
-        return made if not isinstance(made, Counted) else _nonsense("a count instead of a build")
+        return made if isinstance(made, Compiled | Failed) else _nonsense("something else than was asked")
 
-    def _asked(self, request: Request, label: str) -> Compiled | Counted | Failed:
+    def _asked(self, request: Request, label: str) -> Compiled | Counted | Inspected | Failed:
         """What a confined process of its own answers."""
         begin = time.monotonic()
         with self._spawn(roles.COMPILER, self._limits, label) as child:

@@ -21,7 +21,18 @@ from kernelsmith.devices.kernels import compile_ttir
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.offline import amd, ascend, nvidia
 from kernelsmith.offline.count import count
-from kernelsmith.offline.wire import REQUESTS, Compile, Compiled, CompilerReply, Count, Request, compiler_reply
+from kernelsmith.offline.lint import found_in
+from kernelsmith.offline.wire import (
+    REQUESTS,
+    Compile,
+    Compiled,
+    CompilerReply,
+    Count,
+    Inspect,
+    Inspected,
+    Request,
+    compiler_reply,
+)
 from kernelsmith.outcome import Outcome
 from kernelsmith.sandbox.wire.messages import Broken, Failed
 from kernelsmith.sandbox.wire.protocol import Channel, PeerGoneError
@@ -51,6 +62,8 @@ def answer(request: Request, scratch: Path) -> CompilerReply:
     """
     if isinstance(request, Count):
         return _counted(request)
+    if isinstance(request, Inspect):
+        return _inspected(request)
     printed, reply = scratch / "printed", scratch / "reply"
     if (pid := os.fork()) == 0:
         _compile_and_exit(request, printed, reply)
@@ -67,6 +80,13 @@ def _counted(request: Count) -> CompilerReply:
         return count(request)
     except (TtirError, UnsupportedConstruct, ValueError, MemoryError) as error:
         return Failed(outcome=Outcome.COMPILE_ERROR, message=f"its work cannot be counted: {error}"[:_MESSAGE_CHARS])
+
+
+def _inspected(request: Inspect) -> CompilerReply:
+    try:
+        return Inspected(found=found_in(request.kernel.ttir, request.kernel.name))
+    except (TtirError, UnsupportedConstruct, ValueError, MemoryError) as error:
+        return Failed(outcome=Outcome.COMPILE_ERROR, message=f"it cannot be inspected: {error}"[:_MESSAGE_CHARS])
 
 
 def _compile_and_exit(request: Compile, printed: Path, reply: Path) -> None:

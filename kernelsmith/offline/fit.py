@@ -15,7 +15,7 @@ from kernelsmith.compiled import Build, Chip, Fit, Occupancy, Resources
 from kernelsmith.errors import UsageError
 from kernelsmith.offline.occupancy import occupancy
 from kernelsmith.outcome import Outcome
-from kernelsmith.targets import Offline, Target
+from kernelsmith.targets import Construct, Offline, Target
 
 COMPILED_HERE = frozenset({Offline.CUDA, Offline.HIP, Offline.ASCEND})
 """What there is a module for, with Triton's own wheel or a toolchain."""
@@ -90,7 +90,7 @@ def fit(build: Build, target: Target) -> Fit:
         resources=taken,
         shared_limit_bytes=target.limits.shared_memory_bytes,
         occupancy=residents,
-        warnings=tuple(_warnings(taken, residents)) if taken is not None and outcome is Outcome.PASSED else (),
+        warnings=_looked_at(build, target, residents) if outcome is Outcome.PASSED else (),
         seconds=build.seconds,
     )
 
@@ -153,6 +153,20 @@ def _dtypes(build: Build, target: Target) -> list[str]:
     return [f"is given {', '.join(missing)}, which {article(target)} does not have"] if missing else []
 
 
+def _looked_at(build: Build, target: Target, residents: Occupancy | None) -> tuple[str, ...]:
+    """What is no reason to refuse a kernel: its constructs by the target's own rules, and signs of a slow one."""
+    said = []
+    for found in build.constructs:
+        rule = target.lint.get(Construct(found.what))
+        if rule is not None:
+            at = f"line {found.line}: " if found.line is not None else ""
+            said.append(f"{at}{rule.level}: {rule.says}" + (f" {rule.instead}" if rule.instead else ""))
+    useless = sorted(set(target.useless_knobs) & {name for name, value in build.options.items() if value is not None})
+    said += [f"{', '.join(useless)}: without effect on {article(target)}"] if useless else []
+    taken = [*_warnings(build.resources, residents)] if build.resources is not None else []
+    return (*said, *taken)
+
+
 def _warnings(taken: Resources, residents: Occupancy | None) -> list[str]:
     found = []
     if taken.spill_bytes:
@@ -161,7 +175,7 @@ def _warnings(taken: Resources, residents: Occupancy | None) -> list[str]:
         )
     if residents is not None and residents.share < LOW_OCCUPANCY:
         found.append(f"only {residents.warps} warps are resident on a multiprocessor ({residents.limiter} limit them)")
-    if taken.loads and max(taken.loads) <= NARROW_BYTES:
+    if taken.loads and max(taken.loads) <= NARROW_BYTES and sum(taken.loads.values()) > 1:
         found.append(
             f"no load is wider than {max(taken.loads)} bytes per thread: contiguous, aligned blocks load 16 at once"
         )

@@ -125,6 +125,11 @@ def _selected(values: Sequence[Known | None]) -> Known | None:
     return None if condition is None else np.where(condition.astype(bool), a, b)
 
 
+def transposed(op: Op) -> list[int]:
+    """The axes of a tt.trans, from `array<i32: 1, 0>`. Raises ValueError."""
+    return [int(number) for number in op.text("order").rpartition(":")[2].split(",")]
+
+
 def _moved(op: Op, value: Known, kind: Type) -> Known | None:
     match op.name:
         case "tt.splat" | "tt.broadcast":
@@ -133,8 +138,8 @@ def _moved(op: Op, value: Known, kind: Type) -> Known | None:
             return np.expand_dims(value, op.integer("axis"))
         case "tt.reshape":
             return value.reshape(kind.shape)
-        case "tt.trans" if isinstance(order := op.attributes.get("order"), tuple):
-            return value.transpose(order)
+        case "tt.trans":
+            return value.transpose(transposed(op))
         case "tt.unsplat":
             return value.reshape(-1)[0:1].reshape(())
     return None

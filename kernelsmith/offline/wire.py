@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from kernelsmith.base import Frozen
-from kernelsmith.compiled import Chip, Resources
+from kernelsmith.compiled import Chip, Found, Resources
 from kernelsmith.estimate import Work
 from kernelsmith.plan import Kernel
 from kernelsmith.sandbox.wire.messages import Broken, Failed
@@ -44,7 +44,14 @@ class Count(Frozen):
     transaction_bytes: int
 
 
-Request = Annotated[Compile | Count, Field(discriminator="kind")]
+class Inspect(Frozen):
+    """Find the constructs of one kernel that some devices lack or are slow at."""
+
+    kind: Literal["inspect"] = "inspect"
+    kernel: Kernel
+
+
+Request = Annotated[Compile | Count | Inspect, Field(discriminator="kind")]
 REQUESTS: TypeAdapter[Request] = TypeAdapter(Request)
 
 
@@ -60,7 +67,12 @@ class Counted(Frozen):
     assumed: tuple[Annotated[str, Field(max_length=200), AfterValidator(clean)], ...] = Field(default=(), max_length=16)
 
 
-CompilerReply = Annotated[Compiled | Counted | Failed | Broken, Field(discriminator="kind")]
+class Inspected(Frozen):
+    kind: Literal["inspected"] = "inspected"
+    found: tuple[Found, ...] = Field(max_length=64)
+
+
+CompilerReply = Annotated[Compiled | Counted | Inspected | Failed | Broken, Field(discriminator="kind")]
 _REPLY: TypeAdapter[CompilerReply] = TypeAdapter(CompilerReply)
 
 

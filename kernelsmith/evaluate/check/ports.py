@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelsmith.base import digest
-from kernelsmith.compiled import MOST_CHARS, Build, Chip
+from kernelsmith.compiled import MOST_CHARS, Build, Chip, Found
 from kernelsmith.estimate import Counts
 from kernelsmith.evaluate.check.check import Checker
 from kernelsmith.evaluate.sessions.session import CandidateSession
 from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.offline.builds import Builds
 from kernelsmith.offline.count import BUFFER_BITS
-from kernelsmith.offline.wire import Compiled, Count, Counted, Launched
+from kernelsmith.offline.lint import found_in_source
+from kernelsmith.offline.wire import Compiled, Count, Counted, Inspected, Launched
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Stage
 from kernelsmith.plan import ITEM_SIZES, Kernel, Launch, LaunchPlan, NullArgument, PointerArgument, ScalarArgument
@@ -38,6 +39,7 @@ class _Port:
     name: str
     chip: Chip
     made: Kernel | Failed
+    constructs: tuple[Found, ...] = ()
     workloads: dict[str, None] = field(default_factory=dict)
     launches: list[Launch] = field(default_factory=list)
 
@@ -58,14 +60,21 @@ class _Port:
             dtypes=tuple(sorted({pointer.view.dtype for pointer in pointers})),
             options=self.made.options if isinstance(self.made, Kernel) else {},
             chip=self.chip,
+            constructs=self.constructs,
             **end,
         )
 
 
 def ported(
-    operator: LoadedOperator, checker: Checker, candidate: CandidateSession, builds: Builds, chips: Sequence[Chip]
+    operator: LoadedOperator,
+    checker: Checker,
+    candidate: CandidateSession,
+    builds: Builds,
+    chips: Sequence[Chip],
+    source: str = "",
 ) -> tuple[Build, ...]:
-    """A build per distinct kernel and chip. Raises CandidateFailure where the candidate does not answer as before."""
+    """A build per distinct kernel and chip; `source` is looked through for what TTIR does not show. Raises
+    CandidateFailure where the candidate does not answer as before."""
     if not chips:
         return ()
     found: dict[str, _Port] = {}
@@ -84,8 +93,20 @@ def ported(
                 port.launches += _launches(plan, number)
     ports = list(found.values())
     with checker.excused():
+        _inspect(ports, builds, found_in_source(source))
         compiled = iter(builds.all([(port.made, port.chip) for port in ports if isinstance(port.made, Kernel)]))
     return tuple(port.build(next(compiled) if isinstance(port.made, Kernel) else port.made) for port in ports)
+
+
+def _inspect(ports: Sequence[_Port], builds: Builds, in_source: tuple[Found, ...]) -> None:
+    """Equal texts once; what cannot be read has no constructs but those of the source."""
+    known: dict[str, tuple[Found, ...]] = {}
+    for port in ports:
+        if isinstance(port.made, Kernel):
+            if port.made.ttir not in known:
+                reply = builds.inspect(port.made)
+                known[port.made.ttir] = reply.found if isinstance(reply, Inspected) else ()
+            port.constructs = (*in_source, *known[port.made.ttir])
 
 
 def _launches(plan: LaunchPlan, number: int) -> Iterator[Launch]:
