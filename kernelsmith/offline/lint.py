@@ -66,6 +66,15 @@ def found_in_source(source: str) -> tuple[Found, ...]:
     return tuple(first.values())
 
 
+def keywords_in(source: str) -> frozenset[str]:
+    """Names of keyword arguments of any call: which launch options somebody wrote down."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    return frozenset(word.arg for word in ast.walk(tree) if isinstance(word, ast.keyword) and word.arg is not None)
+
+
 def _is_jit(decorator: ast.expr) -> bool:
     called = decorator.func if isinstance(decorator, ast.Call) else decorator
     return (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) == "jit"

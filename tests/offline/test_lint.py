@@ -12,7 +12,7 @@ from triton.compiler import ASTSource
 
 from kernelsmith.compiled import Build, Chip, Found, Resources
 from kernelsmith.offline.fit import fit
-from kernelsmith.offline.lint import found_in, found_in_source
+from kernelsmith.offline.lint import found_in, found_in_source, keywords_in
 from kernelsmith.targets import Construct, load
 
 
@@ -145,6 +145,11 @@ def test_calls_are_found_in_kernels_only() -> None:
     assert found_in_source(SOURCE.format(call="load(x)")) == ()
     assert found_in_source(SOURCE.format(call="sort(x)")) == (Found(what="sort", line=12),)
     assert found_in_source("def broken(:") == ()
+
+
+def test_options_that_somebody_wrote_down() -> None:
+    assert "num_warps" in keywords_in("configs = [triton.Config({'B': 1}, num_warps=4)]")
+    assert "num_warps" not in keywords_in("num_warps = 4  # num_warps=8")
 
 
 def test_the_target_says_what_it_thinks_of_it() -> None:

@@ -20,7 +20,7 @@ from kernelsmith.evaluate.sessions.session import CandidateSession
 from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.offline.builds import Builds
 from kernelsmith.offline.count import BUFFER_BITS
-from kernelsmith.offline.lint import found_in_source
+from kernelsmith.offline.lint import found_in_source, keywords_in
 from kernelsmith.offline.wire import Compiled, Count, Counted, Inspected, Launched
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Stage
@@ -83,7 +83,7 @@ def ported(
         assert plan is not None
         label = case.workload.label if case.workload is not None else ""
         for chip in chips:
-            made: Sequence[Kernel | Failed] = plan.kernels
+            made: Sequence[Kernel | Failed] = [_as_written(kernel, source) for kernel in plan.kernels]
             if chip.backend not in _LOWERED_ELSEWHERE:
                 made = candidate.lower(plan, chip, checker.remaining(Stage.COMPILE))
             for number, (kernel, lowered) in enumerate(zip(plan.kernels, made, strict=True)):
@@ -96,6 +96,12 @@ def ported(
         _inspect(ports, builds, found_in_source(source))
         compiled = iter(builds.all([(port.made, port.chip) for port in ports if isinstance(port.made, Kernel)]))
     return tuple(port.build(next(compiled) if isinstance(port.made, Kernel) else port.made) for port in ports)
+
+
+def _as_written(kernel: Kernel, source: str) -> Kernel:
+    """With the options that the source names, which are not all that the CPU's front end knows."""
+    named = keywords_in(source)
+    return kernel.model_copy(update={"options": {n: v for n, v in kernel.options.items() if n in named}})
 
 
 def _inspect(ports: Sequence[_Port], builds: Builds, in_source: tuple[Found, ...]) -> None:
