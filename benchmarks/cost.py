@@ -1,0 +1,224 @@
+"""Does the cost model order kernels as a clock does? Spearman's rank correlation of estimate and measured time.
+
+    python -m benchmarks.cost [--device cpu] [--seconds 1.0] [FAMILY ...]
+
+Each family is one operator and at least 30 right kernels for it that differ in what the model sees: block sizes, reads
+that are repeated, strides, special functions, tiles. They are judged and timed as in a run, one after another; work is
+counted as `--without-device` counts it, and the estimate is made with the device's measured bandwidth and, on the CPU,
+with this machine's cores. One line per family. Nothing is a test: a busy machine spoils it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelsmith.compiled import Build
+from kernelsmith.evaluate.evaluate import evaluate
+from kernelsmith.evaluate.room.room import Room
+from kernelsmith.model import Job, OperatorRef
+from kernelsmith.offline import cost
+from kernelsmith.offline.fit import chip_of
+from kernelsmith.outcome import Outcome
+from kernelsmith.targets import Target
+
+HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
+OPERATOR_HEAD = "import torch\nfrom kernelsmith import Dim, operator, tensor, workload\n\n"
+FLOPS_PER_CORE = 64e9
+"""Float32 of a core with 8 lanes, two multiply-adds a cycle at 2 GHz; only the ratio to bandwidth matters."""
+
+
+@dataclass(frozen=True)
+class Family:
+    operator: str
+    kernel: str
+    """Python with named places; a variant fills them."""
+    places: dict[str, tuple[int, ...]]
+
+    def variants(self) -> Iterator[str]:
+        for values in itertools.product(*self.places.values()):
+            source = self.kernel
+            for name, value in zip(self.places, values, strict=True):
+                source = source.replace(f"@{name}@", str(value))
+            yield HEAD + source
+
+
+FAMILIES = {
+    "row_sum": Family(
+        OPERATOR_HEAD + 'N = Dim("N", 1, 8192)\n\n\n@operator(x=tensor(512, N), workloads=[workload(N=4096)])\n'
+        "def op(x: torch.Tensor) -> torch.Tensor:\n    return x.sum(1)\n",
+        """@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for again in range(0, @AGAIN@):
+        for start in range(0, n, BLOCK):
+            at = start + cols
+            total += tl.load(x + row * n + at, mask=at < n, other=0.0)
+    tl.store(y + row, tl.sum(total, 0) / @AGAIN@)
+
+
+def op(x):
+    y = torch.empty(x.shape[0], dtype=x.dtype, device=x.device)
+    kernel[(x.shape[0],)](x, y, x.shape[1], BLOCK=@BLOCK@)
+    return y
+""",
+        {"AGAIN": (1, 2, 4, 8, 16), "BLOCK": (32, 64, 128, 256, 512, 1024)},
+    ),
+    "special": Family(
+        OPERATOR_HEAD + 'N = Dim("N", 1, 1 << 22)\n\n\n@operator(x=tensor(N), workloads=[workload(N=1_000_000)])\n'
+        "def op(x: torch.Tensor) -> torch.Tensor:\n    return torch.exp(-x * x)\n",
+        """@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n, other=0.0)
+    result = tl.exp(-value * value)
+    for again in tl.static_range(0, @AGAIN@):
+        result = tl.exp(-value * value + again * 0.0) + result * 0.0
+    tl.store(y + at, result, mask=at < n)
+
+
+def op(x):
+    y = torch.empty_like(x)
+    kernel[(triton.cdiv(x.numel(), @BLOCK@),)](x, y, x.numel(), BLOCK=@BLOCK@)
+    return y
+""",
+        {"AGAIN": (0, 1, 2, 4, 8, 16), "BLOCK": (128, 512, 1024, 4096, 8192)},
+    ),
+    "strided": Family(
+        OPERATOR_HEAD + 'N = Dim("N", 1, 4096)\n\n\n@operator(x=tensor(N, 256), workloads=[workload(N=2048)])\n'
+        "def op(x: torch.Tensor) -> torch.Tensor:\n    return x + 1.0\n",
+        """@triton.jit
+def kernel(x, y, n, STEP: tl.constexpr, BLOCK: tl.constexpr):
+    lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    rows = n // STEP
+    at = (lane % rows) * STEP + lane // rows
+    tl.store(y + at, tl.load(x + at, mask=lane < n, other=0.0) + 1.0, mask=lane < n)
+
+
+def op(x):
+    y = torch.empty_like(x)
+    kernel[(triton.cdiv(x.numel(), @BLOCK@),)](x, y, x.numel(), STEP=@STEP@, BLOCK=@BLOCK@)
+    return y
+""",
+        {"STEP": (1, 2, 4, 8, 16, 32), "BLOCK": (64, 256, 512, 1024, 4096)},
+    ),
+    "matmul": Family(
+        OPERATOR_HEAD + 'M = Dim("M", 1, 1024)\n\n\n'
+        "@operator(a=tensor(M, 256), b=tensor(256, 256), workloads=[workload(M=512)])\n"
+        "def op(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:\n    return a @ b\n",
+        """@triton.jit
+def kernel(a, b, c, m, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rm = tl.program_id(0) * BM + tl.arange(0, BM)
+    rn = tl.program_id(1) * BN + tl.arange(0, BN)
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, 256, BK):
+        rk = start + tl.arange(0, BK)
+        left = tl.load(a + rm[:, None] * 256 + rk[None, :], mask=rm[:, None] < m, other=0.0)
+        total = tl.dot(left, tl.load(b + rk[:, None] * 256 + rn[None, :]), total, input_precision="ieee")
+    tl.store(c + rm[:, None] * 256 + rn[None, :], total, mask=rm[:, None] < m)
+
+
+def op(a, b):
+    c = torch.empty_like(a)
+    grid = (triton.cdiv(a.shape[0], @BM@), 256 // @BN@)
+    kernel[grid](a, b, c, a.shape[0], BM=@BM@, BN=@BN@, BK=@BK@)
+    return c
+""",
+        {"BM": (16, 32, 64, 128), "BN": (16, 64, 128), "BK": (16, 64, 128)},
+    ),
+    "column_sum": Family(
+        OPERATOR_HEAD + 'M = Dim("M", 1, 4096)\n\n\n@operator(x=tensor(M, 2048), workloads=[workload(M=1024)])\n'
+        "def op(x: torch.Tensor) -> torch.Tensor:\n    return x.sum(0)\n",
+        """@triton.jit
+def kernel(x, y, m, ROWS: tl.constexpr, COLS: tl.constexpr):
+    cols = tl.program_id(0) * COLS + tl.arange(0, COLS)
+    total = tl.zeros((ROWS, COLS), tl.float32)
+    for start in range(0, m, ROWS):
+        rows = start + tl.arange(0, ROWS)
+        total += tl.load(x + rows[:, None] * 2048 + cols[None, :], mask=rows[:, None] < m, other=0.0)
+    tl.store(y + cols, tl.sum(total, 0))
+
+
+def op(x):
+    y = torch.empty(2048, dtype=x.dtype, device=x.device)
+    kernel[(2048 // @COLS@,)](x, y, x.shape[0], ROWS=@ROWS@, COLS=@COLS@)
+    return y
+""",
+        {"ROWS": (1, 2, 4, 8, 16), "COLS": (1, 4, 8, 16, 64, 256)},
+    ),
+}
+
+
+def with_peaks(target: Target, room: Room) -> Target:
+    """The target with what is measured here where its file says so."""
+    measured = {"memory_gb_per_s": room.bandwidth.memory / 1e9}
+    if target.torch_device == "cpu":
+        measured["float32_tflop_per_s"] = measured["bfloat16_tflop_per_s"] = room.threads * FLOPS_PER_CORE / 1e12
+    unknown = {name: value for name, value in measured.items() if getattr(target.peaks, name) == "measure"}
+    return target.model_copy(update={"peaks": target.peaks.model_copy(update=unknown)})
+
+
+def pairs(family: Family, room: Room, target: Target, folder: Path, seconds: float) -> Iterator[tuple[float, float]]:
+    """Estimated and measured microseconds of every variant that passed."""
+    path = folder / "op.py"
+    path.write_text(family.operator, encoding="utf-8")
+    chip = chip_of(target) if target.torch_device != "cpu" else None
+    for source in family.variants():
+        job = Job(
+            operator=OperatorRef(path=str(path)),
+            target=target.name,
+            source=source,
+            seed=0,
+            counted=cost.transaction_bytes(target),
+            also=(chip,) if chip is not None else (),
+            baselines=("eager",),
+            bench_seconds=seconds,
+            checked=False,
+        )
+        found = evaluate(job, room)
+        if found.outcome is not Outcome.PASSED or not found.timings:
+            print(f"  left out: {found.outcome}: {found.message.splitlines()[0] if found.message else 'not timed'}")
+            continue
+        builds: tuple[Build, ...] = found.builds
+        (estimate,) = cost.estimates(target, found.counts, builds)
+        yield estimate.microseconds, 1e3 * found.timings[0].median_ms
+
+
+def spearman(found: list[tuple[float, float]]) -> float:
+    """Rank correlation; ties share their mean rank."""
+    estimated, measured = (ranks(column) for column in zip(*found, strict=True))
+    return statistics.correlation(estimated, measured)
+
+
+def ranks(values: tuple[float, ...]) -> list[float]:
+    ordered = sorted(values)
+    return [statistics.mean((ordered.index(v), len(ordered) - 1 - ordered[::-1].index(v))) for v in values]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("families", nargs="*", choices=[[], *FAMILIES])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of measurement for each kernel")
+    arguments = parser.parse_args()
+    room = Room(arguments.device)
+    try:
+        target = with_peaks(room.target, room)
+        for name in arguments.families or FAMILIES:
+            with tempfile.TemporaryDirectory() as folder:
+                found = list(pairs(FAMILIES[name], room, target, Path(folder), arguments.seconds))
+            spread = max(m for _, m in found) / min(m for _, m in found)
+            print(f"{name:12} {len(found):3} kernels, slowest {spread:5.1f} x fastest: rho = {spearman(found):.2f}")
+    finally:
+        room.close()
+
+
+if __name__ == "__main__":
+    main()
