@@ -1,10 +1,11 @@
-"""The library's kernels compiled for every GPU that has a target file, without any of them.
+"""Many kernels compiled for every device that something here compiles for, without any of them.
 
-    python -m benchmarks.offline [--fresh] [--targets nvidia-h200,amd-mi300x] [NAME ...]
+    python -m benchmarks.offline [--fresh] [--cases] [--targets nvidia-h200,amd-mi300x] [NAME ...]
 
 One line per kernel and target: whether it compiles and fits, what it takes, and the seconds of its compilation; a
 summary at the end. Builds are kept between runs as for `check --also`; `--fresh` makes them anew. The plans are those
-of the tuned workloads of `examples/`, recorded on this machine's processor.
+of the tuned workloads, recorded on this machine: of the library's kernels on `examples/`, and with `--cases`
+of the right kernels among `tests/cases` too.
 """
 
 from __future__ import annotations
@@ -30,26 +31,33 @@ from kernelsmith.offline.fit import chip_of, rows
 from kernelsmith.render import fit_lines
 from kernelsmith.sandbox.wire.messages import Load
 from kernelsmith.targets import Target
+from tests.cases.table import CASES, FOLDER
 
 ROOT = Path(__file__).parents[1]
-KERNELS = {path.stem: path for path in sorted((ROOT / "prompts" / "kernels").glob("*/*.py"))}
+EXAMPLES = ROOT / "examples"
+KERNELS = {path.stem: (EXAMPLES / path.name, path) for path in sorted((ROOT / "prompts" / "kernels").glob("*/*.py"))}
+"""Operator file and kernel file, by name."""
+OTHERS = {case.name: (case.operator, FOLDER / f"{case.name}.py") for case in CASES if case.right}
 SECONDS = 600.0
 """For recording one kernel's calls."""
 
 
 def builds_of(name: str, room: Room, devices: list[Target]) -> tuple[Build, ...]:
     """The kernels of one example, for the chips of all targets."""
-    operator = room.operator(OperatorRef(path=str(ROOT / "examples" / f"{name}.py")))
+    path, kernel = (KERNELS | OTHERS)[name]
+    operator = room.operator(OperatorRef(path=str(path)))
+    source = kernel.read_text(encoding="utf-8")
     limits = allowance.limits(room.sizes(operator), room.threads, on_card=False)
     own_time = OwnTime(SECONDS)
     with (
         closing(CandidateSession(room.zygote, limits, room.arenas, room.binaries, own_time)) as candidate,
         closing(LauncherSession(room.zygote, limits, room.arenas, room.binaries, own_time)) as launcher,
     ):
-        candidate.load(Load(source=KERNELS[name].read_text(), entry=name, seed=MODEL_SEED), None, SECONDS)
+        entry = operator.info.name
+        candidate.load(Load(source=source, entry=entry, seed=MODEL_SEED), None, SECONDS)
         checker = Checker(room.truths, operator, candidate, launcher, seed=0, time=own_time)
         chips = list(dict.fromkeys(chip for target in devices if (chip := chip_of(target))))
-        return ported(operator, checker, candidate, room.builds, chips)
+        return ported(operator, checker, candidate, room.builds, chips, source)
 
 
 def summary(fits: list[Fit], seconds: float) -> list[str]:
@@ -66,9 +74,10 @@ def summary(fits: list[Fit], seconds: float) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", choices=[*KERNELS, []], metavar="NAME")
+    parser.add_argument("names", nargs="*", choices=[*KERNELS, *OTHERS, []], metavar="NAME")
     parser.add_argument("--targets", default="")
     parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--cases", action="store_true")
     arguments = parser.parse_args()
     named = [targets.load(name) for name in arguments.targets.split(",") if name]
     devices = named or [target for target in map(targets.load, targets.available()) if chip_of(target)]
@@ -79,7 +88,7 @@ def main() -> None:
             room.builds = offline.Builds(
                 lambda role, limits, label: room.zygote.spawn(role, limits=limits, label=label), limits, Path(folder)
             )
-        for name in arguments.names or KERNELS:
+        for name in arguments.names or (KERNELS | OTHERS if arguments.cases else KERNELS):
             found = rows(devices, builds_of(name, room, devices), passed=True)
             print("\n".join(fit_lines(found)), flush=True)
             fits += found

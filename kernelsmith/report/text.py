@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Mapping
 
+from kernelsmith.estimate import Estimate
 from kernelsmith.proposal import Budget
 from kernelsmith.records import Reports, RunReport
 from kernelsmith.render import duration, factor, spending, table
@@ -121,6 +122,7 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
         ("spent", spending(report.spent, Budget()) + _lost(report)),
         ("confinement", _confinement(report)),
         ("best", _best(report)),
+        *(("estimate", _estimate(one)) for one in report.estimates),
         ("folder", report.folder),
     ]
 
@@ -136,6 +138,12 @@ def _best(report: RunReport) -> str:
         return "none"
     against = "faster than" if report.faster else "not proven faster than"
     return f"{factor(report.score, report.score_ci95)}, {against} the best baseline"
+
+
+def _estimate(one: Estimate) -> str:
+    """Of a device that is not here."""
+    share, us = f"{one.roofline_share:.0%}", f"{one.microseconds:.3g}"
+    return f"{one.workload}: about {us} us, {share} of the roofline, limited by {one.limit.value}"
 
 
 def _confinement(report: RunReport) -> str:
