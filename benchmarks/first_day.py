@@ -25,6 +25,8 @@ from kernelsmith.errors import KernelsmithError, UsageError
 from kernelsmith.targets import Target
 
 COPY_BYTES = 64 << 20
+COUNT_TRIES = 4
+"""Somebody else's load comes and goes."""
 MANY = 50
 ADD = """
 module {
@@ -82,12 +84,13 @@ def steps(target: Target, folder: Path | None, *, unsafe: bool) -> list[Step]:
 
     def counts() -> str:
         source, copy = device.reserve(COPY_BYTES), device.reserve(COPY_BYTES)
-        none, one, many = (
-            min(device.time([partial(copy.copy_, source)] * count) for _ in range(5)) for count in (0, 1, MANY)
-        )
-        if not none < one < many or not 0.3 < many / (MANY * one) < 3:
-            raise StepError(f"0, 1 and {MANY} copies take {none}, {one} and {many} ns")
-        return f"0, 1 and {MANY} copies take {none / 1e3:.1f}, {one / 1e3:.1f} and {many / 1e3:.1f} us"
+        for _ in range(COUNT_TRIES):
+            none, one, many = (
+                min(device.time([partial(copy.copy_, source)] * count) for _ in range(5)) for count in (0, 1, MANY)
+            )
+            if none < one < many and 0.3 < many / (MANY * one) < 3:
+                return f"0, 1 and {MANY} copies take {none / 1e3:.1f}, {one / 1e3:.1f} and {many / 1e3:.1f} us"
+        raise StepError(f"0, 1 and {MANY} copies take {none}, {one} and {many} ns")
 
     def kernel() -> str:
         built = device.compile(Kernel(name="add", ttir=ADD, signature=("*fp32", "*fp32", "fp32")))

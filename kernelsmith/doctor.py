@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from kernelsmith import targets, toolchains
 from kernelsmith.diagnosis import Finding, Health
 from kernelsmith.errors import KernelsmithError, UsageError
-from kernelsmith.offline.fit import COMPILED_HERE
+from kernelsmith.targets import COMPILED_HERE
 
 if TYPE_CHECKING:
     from kernelsmith.devices.state import CardState

@@ -105,6 +105,10 @@ def absent(device: str, settings: Settings) -> targets.Target:
         raise UsageError(f"--without-device with --device {device}: the processor is always here", "leave it out")
     if chip_of(target) is None:
         raise no_compiler(target)
+    if settings.goal is not None:
+        raise UsageError(
+            f"--goal {settings.goal:g} with --without-device: nothing is measured", "leave one of them out"
+        )
     return target
 
 

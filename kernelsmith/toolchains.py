@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelsmith.errors import KernelsmithError, UsageError
-from kernelsmith.targets import Target, Toolchain
+from kernelsmith.targets import COMPILED_HERE, Target, Toolchain
 
 FOLDER_VARIABLE = "KERNELSMITH_TOOLCHAINS"
 """Environment variable that names another place for them."""
@@ -58,6 +58,9 @@ def install(target: Target, *, force: bool = False, index: Sequence[str] = ()) -
     if toolchain is None or not toolchain.packages:
         needs = "there is none" if toolchain is None else f"{toolchain.distribution}, as kernelsmith has it, will do"
         raise UsageError(f"{target.name} has no toolchain to install: {needs}", "`kernelsmith targets list` shows more")
+    if target.offline not in COMPILED_HERE:
+        message = f"{target.name}: nothing here drives {toolchain.distribution} yet, so it would be of no use"
+        raise UsageError(message, "`kernelsmith targets list` shows which compilers are")
     wanted = place(toolchain)
     if wanted.is_dir() and not force:
         return wanted

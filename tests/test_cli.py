@@ -193,6 +193,8 @@ def test_a_wrong_kernel_is_not_compiled_for_others(cli: Cli) -> None:
         (["check", "op.py", "--op", "op.py", "--sweep", "N=1..5:0"], "a step of 0"),
         (["check", "op.py", "--op", "op.py", "--also", "nvidia-h201"], "unknown target 'nvidia-h201'"),
         (["check", "op.py", "--op", "op.py", "--also", ","], "names no target"),
+        (["targets", "install", "nvidia-h100"], "as kernelsmith has it, will do"),
+        (["targets", "install", "cambricon"], "there is none"),
         (["tune", "op.py", "--sweep", "NONE=1..5"], "has no dim NONE"),
         (["tune", "--resume", "x", "--sweep", "N=1..5"], "--sweep"),
         (["batch", "none.toml"], "none.toml"),

@@ -86,5 +86,7 @@ def test_a_failed_install_leaves_nothing_and_says_what_pip_said(index: Path) -> 
 def test_a_target_without_a_toolchain_of_its_own() -> None:
     with pytest.raises(UsageError, match="triton, as kernelsmith has it, will do"):
         toolchains.install(load("nvidia-h100"))
+    with pytest.raises(UsageError, match="nothing here drives triton-xpu yet"):
+        toolchains.install(load("intel-max"))
     with pytest.raises(UsageError, match="there is none"):
         toolchains.install(load("cambricon"))

@@ -15,10 +15,8 @@ from kernelsmith.compiled import Build, Chip, Fit, Occupancy, Resources
 from kernelsmith.errors import UsageError
 from kernelsmith.offline.occupancy import occupancy
 from kernelsmith.outcome import Outcome
-from kernelsmith.targets import Construct, Offline, Target
+from kernelsmith.targets import COMPILED_HERE, Construct, Target
 
-COMPILED_HERE = frozenset({Offline.CUDA, Offline.HIP, Offline.ASCEND})
-"""What there is a module for, with Triton's own wheel or a toolchain."""
 TENSOR_MEMORY_COLUMNS = 512
 """Of Blackwell's tensor memory, per multiprocessor: PTX ISA, tcgen05.alloc."""
 LOW_OCCUPANCY = 0.25
