@@ -101,3 +101,8 @@ class Estimate(Frozen):
     def roofline_share(self) -> float:
         """1 where nothing could be faster."""
         return min(1.0, self.roofline_microseconds / self.microseconds)
+
+    @property
+    def words(self) -> str:
+        """As reports put it."""
+        return f"about {self.microseconds:.3g} us, {self.roofline_share:.0%} of the roofline"

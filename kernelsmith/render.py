@@ -131,17 +131,14 @@ def result_lines(result: TuneResult) -> list[str]:
     winner = result.winner
     if winner is None:
         lines.append("no correct kernel was measured")
-    elif winner.estimates:
-        kind = "best kernel" if winner.rechecked else "best kernel so far, not re-checked"
-        lines.append(f"{kind}: {winner.kernel} (trial {winner.trial}, {line(winner.origin, 60)})")
-        lines += estimate_lines(winner.estimates)
     else:
         kind = "best kernel" if winner.rechecked else "best kernel so far, not re-checked"
         lines.append(f"{kind}: {winner.kernel} (trial {winner.trial}, {line(winner.origin, 60)})")
-        lines += timing_lines(winner.timings)
-        speed = ", ".join(f"{factor(value)} {name}" for name, value in winner.speedup.items())
-        against = "faster than" if winner.faster else "not proven faster than"
-        lines.append(f"overall: {speed}; {against} the best baseline {factor(winner.score, winner.score_ci95)}")
+        lines += [*timing_lines(winner.timings), *estimate_lines(winner.estimates)]
+        if not winner.estimates:
+            speed = ", ".join(f"{factor(value)} {name}" for name, value in winner.speedup.items())
+            against = "faster than" if winner.faster else "not proven faster than"
+            lines.append(f"overall: {speed}; {against} the best baseline {factor(winner.score, winner.score_ci95)}")
     lines += confinement_lines(result.confinement)
     if result.goal is not None:
         lines.append(f"goal {factor(result.goal)}: {'met' if result.goal_met else 'not met'}")
@@ -173,10 +170,7 @@ def estimate_lines(estimates: Sequence[Estimate]) -> list[str]:
     for one in estimates:
         parts = sorted(one.parts.items(), key=lambda part: -part[1])
         each = ", ".join(f"{limit.value} {us:.3g}" for limit, us in parts[:3])
-        lines.append(
-            f"    {one.workload}: about {one.microseconds:.3g} us, {one.roofline_share:.0%} of the roofline; "
-            f"limited by {one.limit.value} (us alone: {each})"
-        )
+        lines.append(f"    {one.workload}: {one.words}; limited by {one.limit.value} (us alone: {each})")
     assumed = dict.fromkeys(text for one in estimates for text in one.assumed)
     return lines + [f"    assumed: {line(text, 200)}" for text in assumed]
 

@@ -231,7 +231,7 @@ class _Evaluating:
     def counts(self) -> tuple[Counts, ...]:
         if self.job.counted is None:
             return ()
-        return counted(self.operator, self.checker, self.candidate, self.room.builds, self.job.counted)
+        return counted(self.operator, self.checker, self.room.builds, self.job.counted)
 
     def failed(self, failure: CandidateFailure) -> Evaluation:
         """With what was found before it failed, where the cases of the check were right."""

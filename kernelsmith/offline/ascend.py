@@ -40,7 +40,6 @@ _BUFFER = re.compile(
 )
 _LOOP = re.compile(r"^(\s*)(?:%[\w:, ]+ = )?scf\.(?:for|while)\b")
 _DIAGNOSTIC = re.compile(r"error: (.*)|(.*UNREACHABLE executed.*)|(.*Assertion .* failed.*)|(encountered .*)")
-_WARPS_OF_A_PROGRAM = 1
 
 
 def compiled(kernel: Kernel, chip: Chip, scratch: Path) -> Resources | Failed:
@@ -79,7 +78,7 @@ def read(planned: str, lowered: str) -> Resources:
     used = local_memory(planned)
     cube = 'mix_mode = "aiv"' not in lowered
     return Resources(
-        warps=_WARPS_OF_A_PROGRAM,
+        warps=1,
         threads=1,
         unified_buffer_bytes=used.get("ub", 0),
         l1_bytes=used.get("cbuf", 0),

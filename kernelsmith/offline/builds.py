@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from kernelsmith.compiled import Chip
 from kernelsmith.config import installed_versions
@@ -39,6 +40,7 @@ Spawn = Callable[[str, Limits, str], Child]
 """Starts a role in a confined process under limits, with a label."""
 Wanted = tuple[Kernel, Chip]
 Made = Compiled | Failed
+T = TypeVar("T", Compiled, Counted, Inspected)
 
 
 class Builds:
@@ -76,20 +78,17 @@ class Builds:
 
     def count(self, request: Count) -> Counted | Failed:
         """The work of a kernel's launches. Raises as `all` does."""
-        made = self._asked(request, "count of its work")
-        return made if isinstance(made, Counted | Failed) else _nonsense("something else than was asked")
+        return self._asked(request, Counted, "count of its work")
 
     def inspect(self, kernel: Kernel) -> Inspected | Failed:
         """Its constructs, with the lines of this very text. Raises as `all` does."""
-        made = self._asked(Inspect(kernel=kernel), "inspection of its text")
-        return made if isinstance(made, Inspected | Failed) else _nonsense("something else than was asked")
+        return self._asked(Inspect(kernel=kernel), Inspected, "inspection of its text")
 
     def _compile(self, kernel: Kernel, chip: Chip) -> Made:
-        made = self._asked(Compile(kernel=kernel, chip=chip), f"compiler for {chip.label}")
-        return made if isinstance(made, Compiled | Failed) else _nonsense("something else than was asked")
+        return self._asked(Compile(kernel=kernel, chip=chip), Compiled, f"compiler for {chip.label}")
 
-    def _asked(self, request: Request, label: str) -> Compiled | Counted | Inspected | Failed:
-        """What a confined process of its own answers."""
+    def _asked(self, request: Request, kind: type[T], label: str) -> T | Failed:
+        """What a confined process of its own answers, which is of this kind."""
         begin = time.monotonic()
         with self._spawn(roles.COMPILER, self._limits, label) as child:
             try:
@@ -101,7 +100,7 @@ class Builds:
                 return _nonsense(str(error).partition("\n")[0])
         if isinstance(reply, Broken):
             raise InfrastructureError(reply.message, reply.hint)
-        return reply
+        return reply if isinstance(reply, kind | Failed) else _nonsense("something else than was asked")
 
     def _ended(self, end: Exit, label: str, seconds: float) -> Failed:
         if end.ending in (Ending.LOST, Ending.STUCK):

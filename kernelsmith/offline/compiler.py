@@ -60,10 +60,8 @@ def answer(request: Request, scratch: Path) -> CompilerReply:
 
     LLVM ends the process that it runs in where it gives up, so that is another one.
     """
-    if isinstance(request, Count):
-        return _counted(request)
-    if isinstance(request, Inspect):
-        return _inspected(request)
+    if not isinstance(request, Compile):
+        return _looked_through(request)
     printed, reply = scratch / "printed", scratch / "reply"
     if (pid := os.fork()) == 0:
         _compile_and_exit(request, printed, reply)
@@ -75,18 +73,15 @@ def answer(request: Request, scratch: Path) -> CompilerReply:
     return Failed(outcome=Outcome.COMPILE_ERROR, message=message)
 
 
-def _counted(request: Count) -> CompilerReply:
+def _looked_through(request: Count | Inspect) -> CompilerReply:
+    """What a text says without being compiled."""
+    what = "its work cannot be counted" if isinstance(request, Count) else "it cannot be inspected"
     try:
-        return count(request)
-    except (TtirError, UnsupportedConstruct, ValueError, MemoryError) as error:
-        return Failed(outcome=Outcome.COMPILE_ERROR, message=f"its work cannot be counted: {error}"[:_MESSAGE_CHARS])
-
-
-def _inspected(request: Inspect) -> CompilerReply:
-    try:
+        if isinstance(request, Count):
+            return count(request)
         return Inspected(found=found_in(request.kernel.ttir, request.kernel.name))
     except (TtirError, UnsupportedConstruct, ValueError, MemoryError) as error:
-        return Failed(outcome=Outcome.COMPILE_ERROR, message=f"it cannot be inspected: {error}"[:_MESSAGE_CHARS])
+        return Failed(outcome=Outcome.COMPILE_ERROR, message=f"{what}: {error}"[:_MESSAGE_CHARS])
 
 
 def _compile_and_exit(request: Compile, printed: Path, reply: Path) -> None:

@@ -30,8 +30,8 @@ MOST_OPERATIONS = 150_000
 """Of all followed programs of a launch together; a matrix product of 4,096 has 3,000 in a program of it."""
 MOST_DEPTH = 64
 _SPECIAL = frozenset(
-    f"math.{name}" for name in ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "absf")
-) - {"math.absf"} | {"arith.divf", "tt.precise_divf", "tt.precise_sqrt", "tt.extern_elementwise"}
+    f"math.{name}" for name in ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf")
+) | {"arith.divf", "tt.precise_divf", "tt.precise_sqrt", "tt.extern_elementwise"}
 _TWO = frozenset({"math.fma"})
 _FREE = frozenset(
     {"arith.constant", "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.make_range", "tt.trans"}
@@ -64,7 +64,7 @@ class _Tally:
     touched: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     """Numbers of transactions, by buffer."""
 
-    def access(self, op: Op, addresses: Known | None, mask: Known | None, kind: Type, *, store: bool) -> None:
+    def access(self, addresses: Known | None, mask: Known | None, kind: Type, *, store: bool) -> None:
         size = kind.element.bytes
         lanes = kind.count if mask is None else int(np.count_nonzero(mask))
         self.asked += lanes * size
@@ -135,8 +135,8 @@ class _Follower:
         self._grown: list[dict[int, int]] = []
         """After each program: distinct transactions by buffer."""
 
-    def follow(self) -> float:
-        """Follow programs; returns how many, the last of which may be a part of one."""
+    def follow(self) -> int:
+        """Follow programs; returns how many."""
         numbers = _spread(math.prod(self._launch.grid))
         x, y, _ = self._launch.grid
         arguments = [None if a is None else _number(a) for a in self._launch.arguments]
@@ -156,7 +156,7 @@ class _Follower:
     def _look(self) -> None:
         self._grown.append({buffer: len(found) for buffer, found in self.tally.touched.items()})
 
-    def distinct(self, programs: int, followed: float) -> float:
+    def distinct(self, programs: int, followed: int) -> float:
         """Bytes that all programs touch together: the second half of those followed says how much each brings, and no
         buffer has more than its size."""
         half = len(self._grown) // 2
@@ -264,14 +264,14 @@ class _Follower:
         tally = self.tally
         match op.name:
             case "tt.load":
-                tally.access(op, given[0], given[1] if len(given) > 1 else None, op.result.type, store=False)
+                tally.access(given[0], given[1] if len(given) > 1 else None, op.result.type, store=False)
             case "tt.store":
                 mask = given[2] if len(given) > 2 else None
-                tally.access(op, given[0], mask, op.operands[1].type, store=True)
+                tally.access(given[0], mask, op.operands[1].type, store=True)
             case "tt.atomic_rmw" | "tt.atomic_cas":
                 kind = op.operands[1].type
                 mask = given[2] if len(given) > 2 and op.name == "tt.atomic_rmw" else None
-                tally.access(op, given[0], mask, kind, store=True)
+                tally.access(given[0], mask, kind, store=True)
                 tally.atomics += kind.count if mask is None else int(np.count_nonzero(mask))
             case "tt.dot" | "tt.dot_scaled":
                 a, c = op.operands[0].type, op.result.type

@@ -125,11 +125,6 @@ def _selected(values: Sequence[Known | None]) -> Known | None:
     return None if condition is None else np.where(condition.astype(bool), a, b)
 
 
-def transposed(op: Op) -> list[int]:
-    """The axes of a tt.trans, from `array<i32: 1, 0>`. Raises ValueError."""
-    return [int(number) for number in op.text("order").rpartition(":")[2].split(",")]
-
-
 def _moved(op: Op, value: Known, kind: Type) -> Known | None:
     match op.name:
         case "tt.splat" | "tt.broadcast":
@@ -139,7 +134,7 @@ def _moved(op: Op, value: Known, kind: Type) -> Known | None:
         case "tt.reshape":
             return value.reshape(kind.shape)
         case "tt.trans":
-            return value.transpose(transposed(op))
+            return value.transpose(op.order)
         case "tt.unsplat":
             return value.reshape(-1)[0:1].reshape(())
     return None

@@ -13,9 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from kernelsmith.compiled import Found
-from kernelsmith.offline.indices import transposed
 from kernelsmith.targets import Construct
-from kernelsmith.triton_cpu.read.ir import Element, Function, Op, Region, Value, walk
+from kernelsmith.triton_cpu.read.ir import Element, Function, Op, Value, walk
 from kernelsmith.triton_cpu.read.parse import parse
 
 LONGEST_NAME = 49
@@ -50,12 +49,8 @@ def found_in(ttir: str, name: str) -> tuple[Found, ...]:
 
 def found_in_source(source: str) -> tuple[Found, ...]:
     """Calls of `tl` by name in functions that are kernels; () for a text that is no Python."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
     first: dict[Construct, Found] = {}
-    for function in ast.walk(tree):
+    for function in _nodes(source):
         if not isinstance(function, ast.FunctionDef) or not any(map(_is_jit, function.decorator_list)):
             continue
         for call in ast.walk(function):
@@ -68,11 +63,16 @@ def found_in_source(source: str) -> tuple[Found, ...]:
 
 def keywords_in(source: str) -> frozenset[str]:
     """Names of keyword arguments of any call: which launch options somebody wrote down."""
+    return frozenset(word.arg for word in _nodes(source) if isinstance(word, ast.keyword) and word.arg is not None)
+
+
+def _nodes(source: str) -> Iterator[ast.AST]:
+    """Of a text that is Python; none of another."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
-    return frozenset(word.arg for word in ast.walk(tree) if isinstance(word, ast.keyword) and word.arg is not None)
+        return
+    yield from ast.walk(tree)
 
 
 def _is_jit(decorator: ast.expr) -> bool:
@@ -99,7 +99,7 @@ class _Kernel:
         for op in self._ops:
             for index, operand in enumerate(op.reads):
                 self._users[operand].append((op, index))
-        self._in_loops = {inner for op in self._ops if op.name in _LOOPS for r in op.regions for inner in _inside(r)}
+        self._in_loops = {inner for op in self._ops if op.name in _LOOPS for r in op.regions for inner in walk(r)}
         self._address: dict[Value, bool] = {}
         self._mask: dict[Value, bool] = {}
 
@@ -138,7 +138,7 @@ class _Kernel:
 
     def _of_shape(self, op: Op) -> Iterator[Construct]:
         if op.name == "tt.trans":
-            moved = [index for index, axis in enumerate(transposed(op)) if index != axis]
+            moved = [index for index, axis in enumerate(op.order) if index != axis]
             if moved and not (len(moved) == 2 and moved[1] - moved[0] == 1):
                 yield Construct.PERMUTE_APART
         if op.name == "tt.gather" and op.integer("axis") != len(op.operands[0].type.shape) - 1:
@@ -179,16 +179,8 @@ class _Kernel:
         if op is None or value in seen or not value.type.shape:
             return False
         seen.add(value)
-        if op.name == "tt.load" or (op.name in _REST and _has_lanes(op)):
+        if op.name == "tt.load" or (op.name in _REST and op.operands[0].type.shape):
             return True
         return op.name not in ("tt.splat", "scf.for", "scf.if", "scf.while") and any(
             self._is_discrete(operand, seen) for operand in op.operands
         )
-
-
-def _has_lanes(op: Op) -> bool:
-    return bool(op.operands[0].type.shape)
-
-
-def _inside(region: Region) -> Iterator[Op]:
-    yield from walk(region)

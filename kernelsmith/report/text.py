@@ -142,8 +142,7 @@ def _best(report: RunReport) -> str:
 
 def _estimate(one: Estimate) -> str:
     """Of a device that is not here."""
-    share, us = f"{one.roofline_share:.0%}", f"{one.microseconds:.3g}"
-    return f"{one.workload}: about {us} us, {share} of the roofline, limited by {one.limit.value}"
+    return f"{one.workload}: {one.words}, limited by {one.limit.value}"
 
 
 def _confinement(report: RunReport) -> str:

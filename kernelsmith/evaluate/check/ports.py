@@ -8,7 +8,7 @@ ordinary call takes. Asked by `evaluate` once the candidate has passed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,14 +77,17 @@ def ported(
     CandidateFailure where the candidate does not answer as before."""
     if not chips:
         return ()
+    named = keywords_in(source)
     found: dict[str, _Port] = {}
     for case in workload_cases(operator):
         plan = checker.recorded(case).plan
         assert plan is not None
         label = case.workload.label if case.workload is not None else ""
         for chip in chips:
-            made: Sequence[Kernel | Failed] = [_as_written(kernel, source) for kernel in plan.kernels]
-            if chip.backend not in _LOWERED_ELSEWHERE:
+            made: Sequence[Kernel | Failed]
+            if chip.backend in _LOWERED_ELSEWHERE:
+                made = [_as_written(kernel, named) for kernel in plan.kernels]
+            else:
                 made = candidate.lower(plan, chip, checker.remaining(Stage.COMPILE))
             for number, (kernel, lowered) in enumerate(zip(plan.kernels, made, strict=True)):
                 key = digest(chip.label, kernel.name, lowered.model_dump_json())
@@ -98,9 +101,8 @@ def ported(
     return tuple(port.build(next(compiled) if isinstance(port.made, Kernel) else port.made) for port in ports)
 
 
-def _as_written(kernel: Kernel, source: str) -> Kernel:
+def _as_written(kernel: Kernel, named: Collection[str]) -> Kernel:
     """With the options that the source names, which are not all that the CPU's front end knows."""
-    named = keywords_in(source)
     return kernel.model_copy(update={"options": {n: v for n, v in kernel.options.items() if n in named}})
 
 
@@ -119,9 +121,7 @@ def _launches(plan: LaunchPlan, number: int) -> Iterator[Launch]:
     return (step for step in plan.steps if isinstance(step, Launch) and step.kernel == number)
 
 
-def counted(
-    operator: LoadedOperator, checker: Checker, candidate: CandidateSession, builds: Builds, transaction_bytes: int
-) -> tuple[Counts, ...]:
+def counted(operator: LoadedOperator, checker: Checker, builds: Builds, transaction_bytes: int) -> tuple[Counts, ...]:
     """The work of each tuned workload. Raises CandidateFailure where the candidate does not answer as before."""
     found = []
     for case in workload_cases(operator):

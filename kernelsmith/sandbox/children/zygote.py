@@ -228,9 +228,8 @@ class Zygote:
     def _start(self) -> ZygoteProcess:
         try:
             server = ZygoteProcess(self._python, self._environment, self._setup)
-        except (
-            SandboxError
-        ):  # it, or the compiler that warms it, was killed, perhaps; once more, as when one dies later
+        except SandboxError:
+            # It, or the compiler that warms it, was killed, perhaps; once more, as when one dies later.
             server = ZygoteProcess(self._python, self._environment, self._setup)
         if not server.layers.sound and not self._unsafe:
             server.close()

@@ -44,7 +44,7 @@ def _split(loop: Loop, op: Op, value: Value, index: Index) -> Index:
 
 def transposed(op: Op, index: Index) -> Index:
     """Where the operand of a tt.trans has what its result has at `index`."""
-    order = [int(number) for number in op.text("order").rpartition(":")[2].split(",")]
+    order = op.order
     moved = dict(zip(order, index, strict=True))
     return tuple(moved[number] for number in range(len(order)))
 

@@ -149,6 +149,11 @@ class Op:
         """The operands, and what branches hand on."""
         return [*self.operands, *(value for successor in self.successors for value in successor.operands)]
 
+    @property
+    def order(self) -> list[int]:
+        """Of a tt.trans, `array<i32: 1, 0>`: which axis of the operand each of the result's is. Raises ValueError."""
+        return [int(number) for number in self.text("order").rpartition(":")[2].split(",")]
+
     def integer(self, key: str, default: int = 0) -> int:
         value = self.attributes.get(key, default)
         return value if isinstance(value, int) else default
