@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -70,7 +69,7 @@ def install(target: Target, *, force: bool = False, index: Sequence[str] = ()) -
             made = Path(making) / "packages"
             _pip(target.name, toolchain, made, index)
             if wanted.is_dir():
-                shutil.rmtree(wanted)
+                wanted.rename(Path(making) / "old")  # deleted with the rest, once the new one has its name
             made.rename(wanted)
     except OSError as error:
         advice = f"make room or set {FOLDER_VARIABLE} to another folder"
@@ -79,11 +78,17 @@ def install(target: Target, *, force: bool = False, index: Sequence[str] = ()) -
 
 
 def remove(target: Target) -> bool:
-    """Whether there was anything to remove."""
+    """Whether there was anything to remove. Raises KernelsmithError where that cannot be done."""
     found = located(target)
-    if found is not None:
-        shutil.rmtree(found)
-    return found is not None
+    if found is None:
+        return False
+    try:
+        with tempfile.TemporaryDirectory(dir=found.parent, prefix=".removing-") as removing:
+            found.rename(Path(removing) / "old")  # at once, so that half of one is never found
+    except OSError as error:
+        message = f"cannot remove {found}: {error.strerror or error}"
+        raise KernelsmithError(message, "delete what is left there by hand") from error
+    return True
 
 
 def size(path: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -81,6 +82,22 @@ def test_a_failed_install_leaves_nothing_and_says_what_pip_said(index: Path) -> 
     assert "package index" in caught.value.hint
     assert toolchains.located(wanted) is None
     assert list(toolchains.folder().iterdir()) == []
+
+
+@pytest.mark.parametrize("act", ["remove", "make anew"])
+def test_what_is_half_deleted_is_not_found(act: str, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = target("abacus==1.0")
+    place = toolchains.install(wanted, index=offline(index))
+    (place / "old beads").touch()
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        toolchains.remove(wanted) if act == "remove" else toolchains.install(wanted, force=True, index=offline(index))
+    assert (toolchains.located(wanted) is None) == (act == "remove")
+    assert not (place / "old beads").exists()
 
 
 def test_a_target_without_a_toolchain_of_its_own() -> None:
