@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kernelsmith.model import Seed
 from kernelsmith.outcome import Outcome
-from kernelsmith.proposal import Brief, Spent, TargetFacts
+from kernelsmith.proposal import Brief, Move, Spent, TargetFacts, Trial
 from kernelsmith.runs import Call, CallStatus, RunSpec, TrialRecord
 
 BEST_SHOWN = 3
@@ -71,6 +71,11 @@ class History:
     spent: Spent = NOTHING_SPENT
 
 
+def _base(repair: TrialRecord | None, history: History) -> Trial | None:
+    worked_on = repair or next(iter(history.ranked), None)
+    return worked_on.trial() if worked_on is not None else None
+
+
 def brief(
     spec: RunSpec,
     target: TargetFacts,
@@ -87,7 +92,8 @@ def brief(
         target=target,
         best=tuple(t.trial() for t in reversed(history.ranked[:BEST_SHOWN])),
         failures=tuple(t.trial() for t in failed[-FAILURES_SHOWN:]),
-        repair=repair.trial() if repair else None,
+        move=Move.REPAIR if repair else Move.IMPROVE if history.ranked else Move.DRAFT,
+        base=_base(repair, history),
         seeds=seeds,
         tried=history.tried,
         hint=spec.hint,

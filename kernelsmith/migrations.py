@@ -96,5 +96,17 @@ def _m003_confinement_of_runs(db: Database) -> None:
     db.table("runs").add_column("confinement", str)
 
 
-STEPS: tuple[Step, ...] = (_m001_runs_and_calls, _m002_trials_and_evaluations, _m003_confinement_of_runs)
+def _m004_moves_of_calls(db: Database) -> None:
+    table = db.table("calls")
+    table.add_column("move", str)
+    table.add_column("base", int)
+    table.add_column("parts", str)
+
+
+STEPS: tuple[Step, ...] = (
+    _m001_runs_and_calls,
+    _m002_trials_and_evaluations,
+    _m003_confinement_of_runs,
+    _m004_moves_of_calls,
+)
 """In order; the length is the version that this program writes."""

@@ -17,7 +17,7 @@ from kernelsmith.compiled import Build
 from kernelsmith.errors import UsageError
 from kernelsmith.model import ArgumentInfo, Evaluation, OperatorInfo, Timing, WorkloadChoice
 from kernelsmith.outcome import Outcome
-from kernelsmith.proposal import Brief, Prompt, TargetFacts, Trial
+from kernelsmith.proposal import Brief, Move, Prompt, TargetFacts, Trial
 from kernelsmith.text import code, fence, line
 
 MAX_SOURCE_CHARS = 12_000
@@ -118,8 +118,8 @@ def _target(page: _Page, target: TargetFacts) -> str:
 
 
 def _user(page: _Page, brief: Brief) -> str:
-    if brief.repair is not None and brief.repair.evaluation is not None:
-        return _repair(page, brief, brief.repair, brief.repair.evaluation)
+    if brief.move is Move.REPAIR and brief.base is not None and brief.base.evaluation is not None:
+        return _repair(page, brief, brief.base, brief.base.evaluation)
     newest = brief.failures[-1:]
     failures = "".join(_failure(page, trial, source=trial in newest) for trial in brief.failures)
     if failures:

@@ -60,6 +60,23 @@ class Reply(Frozen):
     """False when the reply was cut at the length limit."""
 
 
+class Move(StrEnum):
+    """What the next reply is asked to do with what is known; peers.md 4 tells which of them paid for others."""
+
+    DRAFT = "draft"
+    """A first version, or one of another structure."""
+    REPAIR = "repair"
+    """Mend one failed kernel and keep its idea."""
+    IMPROVE = "improve"
+    """Remove one named bottleneck of one kernel with one change."""
+    RECOMBINE = "recombine"
+    """One kernel out of the strengths of two that differ in structure."""
+    PORT = "port"
+    """Bring over a kernel that was written for another target or operator."""
+    SIMPLIFY = "simplify"
+    """The same speed in less code."""
+
+
 class Candidate(Frozen):
     """A kernel to be judged."""
 
@@ -140,8 +157,10 @@ class Brief(Frozen):
     """Best passed trials, fastest last (a model reads the end best)."""
     failures: tuple[Trial, ...] = ()
     """Most recent failed trials, newest last."""
-    repair: Trial | None = None
-    """Set when the next reply should mend this trial rather than start anew."""
+    move: Move = Move.DRAFT
+    base: Trial | None = None
+    """The one trial that the move works on: the one to mend, improve or simplify. Search/replace blocks of the reply
+    apply to its text; None: only a whole module will do."""
     seeds: tuple[Seed, ...] = ()
     tried: tuple[str, ...] = ()
     """Ids of every candidate of the run so far."""

@@ -18,7 +18,7 @@ from kernelsmith.evidence import Evidence, Mismatch
 from kernelsmith.faults import Fault
 from kernelsmith.model import Confinement, DeviceMark, Evaluation, Timing, Verdict
 from kernelsmith.outcome import Level, Outcome, Stage
-from kernelsmith.proposal import Budget, Spent, StopReason, Usage
+from kernelsmith.proposal import Budget, Move, Spent, StopReason, Usage
 from kernelsmith.space import Region, Where
 
 # ---------------------------------------------------------------- tune
@@ -46,6 +46,9 @@ class CallStarted(Frozen):
     model: str
     prompt: str
     """Id of the prompt: `prompts/ID.md` in the run's folder."""
+    move: Move
+    base: int | None = None
+    """The trial that the move works on."""
     repairs: int | None = None
     """The trial that the reply should mend."""
     reserved: Usage

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from kernelsmith.errors import StoreError
 from kernelsmith.model import Confinement, Evaluation
-from kernelsmith.proposal import Candidate, Usage
+from kernelsmith.proposal import Candidate, Move, Usage
 from kernelsmith.runs import Call, Run, RunSpec, TrialRecord, Verdict
 
 Row = Mapping[str, Any]
@@ -65,8 +65,11 @@ def call(row: Row) -> Call:
             number=row["number"],
             model=row["model"],
             prompt=row["prompt"],
+            move=row["move"] or (Move.REPAIR if row["repairs"] is not None else Move.DRAFT),
+            base=row["base"],
             parents=tuple(json.loads(row["parents"])),
             repairs=row["repairs"],
+            parts=tuple(json.loads(row["parts"] or "[]")),
             status=row["status"],
             reserved=Usage.model_validate_json(row["reserved"]),
             usage=Usage.model_validate_json(row["usage"]),

@@ -20,7 +20,7 @@ from kernelsmith.base import Frozen
 from kernelsmith.errors import StoreError
 from kernelsmith.model import Confinement, Evaluation, OperatorInfo, OperatorRef
 from kernelsmith.outcome import Level
-from kernelsmith.proposal import Budget, Candidate, Prompt, Spent, StopReason, Trial, Usage
+from kernelsmith.proposal import Budget, Candidate, Move, Prompt, Spent, StopReason, Trial, Usage
 from kernelsmith.space import Sweep
 
 MOST_WIDTH = 64
@@ -106,8 +106,13 @@ class Call(Frozen):
     """Of the trial that it is to become."""
     model: str
     prompt: str
+    move: Move = Move.DRAFT
+    base: int | None = None
+    """Number of the trial that the move works on; blocks of changes in the reply apply to its text."""
     parents: tuple[str, ...] = ()
     repairs: int | None = None
+    parts: tuple[str, ...] = ()
+    """The prompt files that the prompt was made from."""
     status: CallStatus = CallStatus.INTENT
     reserved: Usage
     usage: Usage = Usage()

@@ -45,7 +45,13 @@ def started_record(run: Run, store: Store, *, resumed: bool) -> TuneStarted:
 
 def called_record(call: Call) -> CallStarted:
     return CallStarted(
-        trial=call.number, model=call.model, prompt=call.prompt, repairs=call.repairs, reserved=call.reserved
+        trial=call.number,
+        model=call.model,
+        prompt=call.prompt,
+        move=call.move,
+        base=call.base,
+        repairs=call.repairs,
+        reserved=call.reserved,
     )
 
 

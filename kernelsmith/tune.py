@@ -248,8 +248,11 @@ class _Loop:
             number=number,
             model=proposer.spec,
             prompt=prompt.id,
+            move=told.move,
+            base=told.base.number if told.base else None,
             parents=parents,
             repairs=repair.number if repair else None,
+            parts=prompt.files,
             reserved=granted.reserved,
         )
         self.ledger.intend(call, prompt)

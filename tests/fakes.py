@@ -34,7 +34,7 @@ from kernelsmith.model import (
     Workload,
 )
 from kernelsmith.outcome import Level, Outcome, Stage
-from kernelsmith.proposal import Brief, Budget, Prompt, Reply, TargetFacts, Usage
+from kernelsmith.proposal import Brief, Budget, Move, Prompt, Reply, TargetFacts, Usage
 from kernelsmith.propose import Request
 from kernelsmith.runs import RunSpec
 from kernelsmith.space import Where
@@ -196,7 +196,9 @@ def spec(budget: Budget | None = None, **changes: object) -> RunSpec:
 
 
 def render(brief: Brief) -> Prompt:
-    failure = brief.repair.evaluation.message if brief.repair and brief.repair.evaluation else ""
+    failure = (
+        brief.base.evaluation.message if brief.move is Move.REPAIR and brief.base and brief.base.evaluation else ""
+    )
     return Prompt(system="be fast", user=f"trial {brief.trial} {failure}")
 
 

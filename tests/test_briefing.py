@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kernelsmith.briefing import History, brief, failures, scores, to_mend
 from kernelsmith.outcome import Level
-from kernelsmith.proposal import Candidate, Spent
+from kernelsmith.proposal import Candidate, Move, Spent
 from kernelsmith.runs import TrialRecord, Verdict
 from tests.fakes import TARGET, evaluation_of, spec
 from tests.test_store import call
@@ -60,4 +60,4 @@ def test_brief_at_the_beginning_and_later() -> None:
     later = brief(spec(), TARGET, history, number=8, repair=trials[1], seeds=())
     assert [t.number for t in later.best] == [5, 6, 7], "fastest last"
     assert [t.number for t in later.failures] == [1], "the one to be mended is not shown twice"
-    assert later.repair is not None and later.repair.number == 2 and later.tried == ("a", "b")
+    assert later.move is Move.REPAIR and later.base is not None and later.base.number == 2 and later.tried == ("a", "b")

@@ -23,7 +23,7 @@ from kernelsmith.model import (
     WorkloadChoice,
 )
 from kernelsmith.outcome import Outcome, Stage
-from kernelsmith.proposal import Brief, Budget, Candidate, Prompt, Spent, Trial, Usage
+from kernelsmith.proposal import Brief, Budget, Candidate, Move, Prompt, Spent, Trial, Usage
 from kernelsmith.space import Where
 
 WORKLOADS = (
@@ -160,7 +160,7 @@ def test_the_newest_failure_comes_with_its_source() -> None:
 
 def test_a_repair_shows_one_kernel_and_its_failure_only() -> None:
     repair = failed(7, Outcome.COMPILE_ERROR, message="line 3: arange's size must be a power of 2")
-    user = prompts.render(brief(repair=repair, best=(passed(1, 2.0),), failures=(failed(6),))).user
+    user = prompts.render(brief(move=Move.REPAIR, base=repair, best=(passed(1, 2.0),), failures=(failed(6),))).user
     assert "Trial 7" in user
     assert "power of 2" in user
     assert KERNEL.strip() in user
@@ -170,7 +170,7 @@ def test_a_repair_shows_one_kernel_and_its_failure_only() -> None:
 
 def test_a_reply_without_code_gets_a_short_answer() -> None:
     repair = failed(7, Outcome.NO_CODE, stage=Stage.PARSE, message="the reply is empty")
-    user = prompts.render(brief(repair=repair)).user
+    user = prompts.render(brief(move=Move.REPAIR, base=repair)).user
     assert "the reply is empty" in user
     assert "`softmax`" in user
     assert len(user) < 400
@@ -278,7 +278,7 @@ def test_nothing_that_a_program_wrote_stands_outside_a_fence() -> None:
     for told in (
         brief(operator=operator, failures=(wrong,)),
         brief(operator=operator, failures=(wrong,), best=(best,)),
-        brief(operator=operator, repair=wrong),
+        brief(operator=operator, move=Move.REPAIR, base=wrong),
     ):
         prompt = prompts.render(told)
         for part in (prompt.system, prompt.user):

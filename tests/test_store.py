@@ -18,7 +18,7 @@ import pytest
 from kernelsmith.errors import StoreError, UsageError
 from kernelsmith.migrations import STEPS
 from kernelsmith.outcome import Level
-from kernelsmith.proposal import Candidate, Prompt, Reply, StopReason, Usage
+from kernelsmith.proposal import Candidate, Move, Prompt, Reply, StopReason, Usage
 from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verdict, spent
 from kernelsmith.store import FILE, MAX_CELL_BYTES, Store
 from tests.fakes import UNCONFINED, evaluation_of, spec
@@ -127,11 +127,14 @@ def test_a_store_of_an_older_version_is_brought_up_to_date(store: Store) -> None
     store.close()
     with sqlite3.connect(store.folder / FILE) as connection:
         connection.execute("ALTER TABLE runs DROP COLUMN confinement")
+        for column in ("move", "base", "parts"):
+            connection.execute(f"ALTER TABLE calls DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 2")
     connection.close()
     with Store.open(store.folder) as again:
         (found,) = again.runs()
         assert (found.id, found.confinement) == (run.id, None)
+        assert {(c.move, c.base, c.parts) for c in again.calls(found)} == {(Move.DRAFT, None, ())}
         again.add_verdict(found.model_copy(update={"confinement": UNCONFINED}), judged(), 4.0)
         assert again.find(run.id).confinement == UNCONFINED
 

@@ -18,7 +18,7 @@ from kernelsmith.errors import InfrastructureError, ProviderError, StoreError, U
 from kernelsmith.execute import DeviceLostError, Tell, quiet, wire
 from kernelsmith.model import DeviceMark, Evaluation, Job
 from kernelsmith.outcome import Level, Outcome
-from kernelsmith.proposal import Budget, Reply, StopReason, Usage
+from kernelsmith.proposal import Budget, Move, Reply, StopReason, Usage
 from kernelsmith.propose import Request
 from kernelsmith.records import CallEnded, DeviceGivenUp, JudgingWaits, Notice, TrialJudged, TuneRecord, TuneResult
 from kernelsmith.render import tune_line
@@ -156,7 +156,9 @@ def test_repairs_of_one_kernel_end_after_three(store: Store) -> None:
     bad = [code("compile_error", f"# {n}\n") for n in range(9)]
     bench = Bench(store, Scripted(["no code at all", *bad]))
     result = bench.start(Budget(max_trials=6))
-    repairs = [r.brief.repair.number if r.brief.repair else None for r in bench.proposers[0].asked]
+    repairs = [
+        r.brief.base.number if r.brief.move is Move.REPAIR and r.brief.base else None for r in bench.proposers[0].asked
+    ]
     assert repairs == [None, 1, 2, 3, None, 5]
     assert "because it says compile_error" in bench.proposers[0].asked[2].prompt.user
     assert result.outcomes == {"no_code": 1, "compile_error": 5}
@@ -166,7 +168,7 @@ def test_wrong_values_are_told_and_not_repaired(store: Store) -> None:
     bench = Bench(store, Scripted([code("wrong_values"), code("faster 1.5"), code("faster 1.2")]))
     bench.start(Budget(max_trials=3))
     last = bench.proposers[0].asked[-1].brief
-    assert last.repair is None
+    assert last.move is not Move.REPAIR
     assert [t.number for t in last.failures] == [1] and [t.number for t in last.best] == [2]
     assert last.seeds and last.spent.usage.tokens == 300
 
