@@ -1,4 +1,4 @@
-"""From a run's history to what the next proposer is told, and which failed trial is worth mending. Pure functions.
+"""From a run's history and the chosen move to what the next proposer is told. Pure functions.
 
 Called by tune.py before every call.
 """
@@ -10,17 +10,15 @@ from dataclasses import dataclass
 
 from kernelsmith.model import Seed
 from kernelsmith.outcome import Outcome
-from kernelsmith.proposal import Brief, Move, Spent, TargetFacts, Trial
-from kernelsmith.runs import Call, CallStatus, RunSpec, TrialRecord
+from kernelsmith.proposal import Brief, Finding, Move, Spent, TargetFacts
+from kernelsmith.runs import RunSpec, TrialRecord
+from kernelsmith.search.archive import archive
+from kernelsmith.search.bottleneck import findings, worst
+from kernelsmith.search.moves import Choice
 
 BEST_SHOWN = 3
 FAILURES_SHOWN = 3
-MOST_REPAIRS = 3
-"""Repairs of one kernel, each of the one before; then the next reply starts anew."""
-MENDABLE = frozenset(
-    {Outcome.NO_CODE, Outcome.PATCH_FAILED, Outcome.REJECTED, Outcome.COMPILE_ERROR, Outcome.RESOURCE_LIMIT}
-)
-"""Failures of form: the idea has not been tried yet, and the message says what to change."""
+STRUCTURES_SHOWN = 6
 
 
 def scores(trials: Iterable[TrialRecord]) -> Iterator[tuple[int, float]]:
@@ -34,26 +32,6 @@ def failures(trials: Iterable[TrialRecord]) -> list[TrialRecord]:
     """Judged trials that did not pass, oldest first, without repeats."""
     judged = [(t, t.evaluation.outcome) for t in trials if t.repeats is None and t.evaluation is not None]
     return [t for t, outcome in judged if outcome is not Outcome.PASSED]
-
-
-def to_mend(trials: dict[int, TrialRecord], calls: Collection[Call]) -> TrialRecord | None:
-    """The newest failed trial that deserves a repair and was not given one; None if there is none."""
-    tried = {c.repairs for c in calls if c.status is not CallStatus.FAILED}
-    for trial in reversed(failures(trials.values())):
-        assert trial.evaluation is not None, "failures() are judged"
-        searched = trial.candidate.origin.startswith("offline")
-        if trial.evaluation.outcome not in MENDABLE or trial.number in tried or searched:
-            continue
-        if _repairs_before(trial, trials) < MOST_REPAIRS:
-            return trial
-    return None
-
-
-def _repairs_before(trial: TrialRecord, trials: dict[int, TrialRecord]) -> int:
-    count, current = 0, trial
-    while current.repairs is not None and current.repairs in trials:
-        count, current = count + 1, trials[current.repairs]
-    return count
 
 
 NOTHING_SPENT = Spent()
@@ -71,29 +49,31 @@ class History:
     spent: Spent = NOTHING_SPENT
 
 
-def _base(repair: TrialRecord | None, history: History) -> Trial | None:
-    worked_on = repair or next(iter(history.ranked), None)
-    return worked_on.trial() if worked_on is not None else None
-
-
 def brief(
     spec: RunSpec,
     target: TargetFacts,
     history: History,
     *,
     number: int,
-    repair: TrialRecord | None,
+    choice: Choice,
     seeds: tuple[Seed, ...],
 ) -> Brief:
     """What the proposer of trial `number` is told."""
-    failed = [t for t in failures(history.trials) if repair is None or t.number != repair.number]
+    base = choice.base
+    failed = [t for t in failures(history.trials) if base is None or t.number != base.number]
+    found, aim = _findings(choice, target)
     return Brief(
         operator=spec.info,
         target=target,
-        best=tuple(t.trial() for t in reversed(history.ranked[:BEST_SHOWN])),
+        move=choice.move,
+        base=base.trial() if base is not None else None,
+        partner=choice.partner.trial() if choice.partner is not None else None,
+        port=choice.port,
+        best=tuple(t.trial() for t in _shown(history, choice)),
+        findings=found,
+        aim=aim,
+        structures=_structures(history) if choice.move is Move.DRAFT else (),
         failures=tuple(t.trial() for t in failed[-FAILURES_SHOWN:]),
-        move=Move.REPAIR if repair else Move.IMPROVE if history.ranked else Move.DRAFT,
-        base=_base(repair, history),
         seeds=seeds,
         tried=history.tried,
         hint=spec.hint,
@@ -101,3 +81,28 @@ def brief(
         spent=history.spent,
         trial=number,
     )
+
+
+def _shown(history: History, choice: Choice) -> Iterator[TrialRecord]:
+    """The best, slowest first; the one that the move works on last, if it is one of those that passed."""
+    base = choice.base.number if choice.base is not None else None
+    worked_on = next((t for t in history.ranked if t.number == base), None)
+    others = [t for t in history.ranked if t.number != base]
+    yield from reversed(others[: BEST_SHOWN - (worked_on is not None)])
+    if worked_on is not None:
+        yield worked_on
+
+
+def _findings(choice: Choice, target: TargetFacts) -> tuple[tuple[Finding, ...], Finding | None]:
+    """What holds the base back, where the move is to mend that."""
+    if choice.move is not Move.IMPROVE or choice.base is None or choice.base.evaluation is None:
+        return (), None
+    evaluation = choice.base.evaluation
+    return findings(evaluation, target.units), worst(evaluation, target.units)
+
+
+def _structures(history: History) -> tuple[str, ...]:
+    """What passed so far, with the best standing of each."""
+    kept = archive(history.ranked).elites[:STRUCTURES_SHOWN]
+    standings = [(elite, elite.trial.evaluation.standing if elite.trial.evaluation else None) for elite in kept]
+    return tuple(f"{elite.structure.words}: {standing or 0:.3f}" for elite, standing in standings)

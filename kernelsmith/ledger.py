@@ -11,11 +11,12 @@ from collections import Counter
 
 from kernelsmith import budget
 from kernelsmith.base import digest
-from kernelsmith.briefing import History, scores, to_mend
+from kernelsmith.briefing import History, scores
 from kernelsmith.model import Evaluation
 from kernelsmith.outcome import Level, Outcome, Stage
 from kernelsmith.proposal import Candidate, Prompt, Reply, Spent, StopReason, Usage
 from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verdict, spent
+from kernelsmith.search.structure import program_id
 from kernelsmith.space import Where
 from kernelsmith.store import Store
 
@@ -36,9 +37,10 @@ class Ledger:
         self._began = time.monotonic() - run.seconds
         self._spent = spent(tuple(self.calls.values()), tuple(self.trials.values()), 0.0)
         self._scores: dict[int, float] = dict(scores(self.trials.values()))
-        self._texts: dict[str, list[int]] = {}
+        self._texts: dict[str, None] = {}
+        self._programs: dict[str, list[int]] = {}
         for trial in self.trials.values():
-            self._texts.setdefault(trial.candidate.id, []).append(trial.number)
+            self._remember(trial)
 
     # ------------------------------------------------------------ reading
 
@@ -94,13 +96,32 @@ class Ledger:
     def time_is_over(self) -> bool:
         return self.seconds_left == 0
 
-    def to_mend(self) -> TrialRecord | None:
-        return to_mend(self.trials, self.calls.values())
+    def program(self, number: int) -> str:
+        """Equal for trials whose texts differ in layout and comments alone."""
+        return program_id(self.trials[number].candidate.source)
 
     def twins(self, number: int) -> list[TrialRecord]:
-        """Other trials with the same text, oldest first."""
-        same = self._texts[self.trials[number].candidate.id]
-        return [self.trials[other] for other in same if other != number]
+        """Other trials that are the same program, oldest first."""
+        return [self.trials[other] for other in self._programs[self.program(number)] if other != number]
+
+    def measured_once(self, trial: TrialRecord) -> bool:
+        """Whether its time is that of its first measurement."""
+        measured = trial.evaluation is not None and bool(trial.evaluation.timings)
+        verdict = trial.verdict
+        return measured and verdict is not None and verdict.seed == self.seed(trial.number, Level.QUICK)
+
+    def compared(self, number: int, evaluation: Evaluation) -> Evaluation:
+        """With a note where its launches are those of an earlier trial: a hint that nothing new was tried."""
+        same = (
+            other.number
+            for other in self.trials.values()
+            if other.number < number and other.evaluation and other.evaluation.fingerprint == evaluation.fingerprint
+        )
+        earlier = next(same, None) if evaluation.fingerprint else None
+        if earlier is None:
+            return evaluation
+        note = f"it launches the same as trial {earlier}"
+        return evaluation.model_copy(update={"notes": (*evaluation.notes, note)})
 
     def outcomes(self) -> Counter[Outcome]:
         return Counter(t.evaluation.outcome for t in self.trials.values() if t.evaluation)
@@ -113,9 +134,11 @@ class Ledger:
         plain = (place.model_copy(update={"call": 0, "replay": False}) for place in places)
         return tuple({place.model_dump_json(): place for place in plain}.values())[:MOST_REVEALING]
 
-    def seed(self, number: int, level: Level) -> int:
-        """Of a trial's inputs: another for every trial and level, and not to be guessed without the run's own."""
-        return int(digest(str(self.run.spec.seed), level.value, str(number)), 16) % 2**31
+    def seed(self, number: int, level: Level, *, again: bool = False) -> int:
+        """Of a trial's inputs: another for every trial, level and measurement, and not to be guessed without the run's
+        own."""
+        parts = (str(self.run.spec.seed), level.value, str(number), *(["again"] if again else []))
+        return int(digest(*parts), 16) % 2**31
 
     # ------------------------------------------------------------ writing
 
@@ -144,7 +167,7 @@ class Ledger:
     def add(self, trial: TrialRecord) -> None:
         self.store.add_trial(self.run, trial)
         self.trials[trial.number] = trial
-        self._texts.setdefault(trial.candidate.id, []).append(trial.number)
+        self._remember(trial)
         self._spend(trials=0 if trial.number in self.calls else 1)
 
     def add_unparsed(self, number: int, reason: str) -> TrialRecord:
@@ -155,10 +178,22 @@ class Ledger:
         evaluation = Evaluation(outcome=Outcome.NO_CODE, stage=Stage.PARSE, message=reason)
         return self.judged(number, Level.QUICK, evaluation)
 
-    def judged(self, number: int, level: Level, evaluation: Evaluation, repeats: int | None = None) -> TrialRecord:
+    def _remember(self, trial: TrialRecord) -> None:
+        self._texts[trial.candidate.id] = None
+        self._programs.setdefault(program_id(trial.candidate.source), []).append(trial.number)
+
+    def judged(
+        self,
+        number: int,
+        level: Level,
+        evaluation: Evaluation,
+        repeats: int | None = None,
+        *,
+        again: bool = False,
+    ) -> TrialRecord:
         if number in self.calls and not self.calls[number].complete and evaluation.outcome is not Outcome.PASSED:
             evaluation = evaluation.model_copy(update={"message": f"{evaluation.message}; {CUT}"})
-        verdict = Verdict(level=level, seed=self.seed(number, level), evaluation=evaluation)
+        verdict = Verdict(level=level, seed=self.seed(number, level, again=again), evaluation=evaluation)
         trial = self.trials[number].model_copy(update={"verdict": verdict, "repeats": repeats})
         if evaluation.confinement is not None:
             confinement = evaluation.confinement.weaker(self.run.confinement)

@@ -256,6 +256,9 @@ class Evaluation(Frozen):
     """Its kernels, compiled for other chips, if that was asked for."""
     counts: tuple[Counts, ...] = ()
     """The work of its kernels on the tuned workloads, if that was asked for."""
+    fingerprint: str = ""
+    """Equal for candidates whose launches on the tuned workloads were the same, options included; a hint for the search
+    and never a verdict. Empty where it was not asked for."""
     estimates: tuple[Estimate, ...] = ()
     """Of a candidate that passed without the device that it is for: never beside timings."""
     notes: tuple[str, ...] = ()
@@ -356,6 +359,8 @@ class Job(Frozen):
     """Wall seconds that the check may take; None: what the level allows. What was left out is said."""
     without_device: bool = False
     """The target's device is not here: the check runs on the CPU, kernels are compiled for the target and estimated."""
+    facts: bool = False
+    """Whether the verdict tells the work of its kernels, and what the target's compiler made of them if it is here."""
     counted: int | None = Field(default=None, ge=1)
     """Bytes of a memory transaction, if the work of its kernels is to be counted, once it has passed."""
     also: tuple[Chip, ...] = ()

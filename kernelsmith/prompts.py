@@ -18,7 +18,7 @@ from kernelsmith.errors import UsageError
 from kernelsmith.model import ArgumentInfo, Evaluation, OperatorInfo, Timing, WorkloadChoice
 from kernelsmith.outcome import Outcome
 from kernelsmith.proposal import Brief, Move, Prompt, TargetFacts, Trial
-from kernelsmith.text import code, fence, line
+from kernelsmith.text import code, fence, line, size
 
 MAX_SOURCE_CHARS = 12_000
 """Of one kernel in a prompt; a longer one is cut."""
@@ -118,19 +118,65 @@ def _target(page: _Page, target: TargetFacts) -> str:
 
 
 def _user(page: _Page, brief: Brief) -> str:
-    if brief.move is Move.REPAIR and brief.base is not None and brief.base.evaluation is not None:
-        return _repair(page, brief, brief.base, brief.base.evaluation)
-    newest = brief.failures[-1:]
-    failures = "".join(_failure(page, trial, source=trial in newest) for trial in brief.failures)
-    if failures:
-        failures = page.fill("parts/failures", items=failures)
-    if brief.best:
-        best = "".join(_best(page, trial) for trial in brief.best)
-        return page.fill("improve", best=best, failures=failures, budget=_budget(page, brief))
-    seed = ""
-    if brief.seeds and len(brief.seeds[0].source) <= MAX_SOURCE_CHARS:
+    base = brief.base
+    match brief.move:
+        case Move.REPAIR if base is not None and base.evaluation is not None:
+            return _repair(page, brief, base, base.evaluation)
+        case Move.IMPROVE if base is not None:
+            aim, best = _aim(page, brief), _bests(page, brief.best)
+            changes = {"number": base.number, "best": best, "aim": aim, "failures": _failures(page, brief)}
+            return page.fill("improve", **changes, budget=_budget(page, brief))
+        case Move.RECOMBINE if base is not None and brief.partner is not None:
+            numbers = {"number": base.number, "other": brief.partner.number}
+            shown = {"best": _bests(page, (base,)), "partner": _bests(page, (brief.partner,))}
+            return page.fill("recombine", **numbers, **shown, budget=_budget(page, brief))
+        case Move.SIMPLIFY if base is not None:
+            return page.fill("simplify", number=base.number, best=_bests(page, (base,)), budget=_budget(page, brief))
+        case Move.PORT if brief.port is not None:
+            best = page.fill("parts/against", best=_bests(page, brief.best[-1:])) if brief.best else ""
+            source = fence(_cut(brief.port.source, MAX_SOURCE_CHARS), "python")
+            origin = line(brief.port.origin, MAX_CELL_CHARS)
+            return page.fill("port", origin=origin, source=source, best=best, budget=_budget(page, brief))
+    return _draft(page, brief)
+
+
+def _draft(page: _Page, brief: Brief) -> str:
+    """Also of a brief whose move lacks what it works on."""
+    seed = structures = ""
+    if brief.structures:
+        rows = "\n".join(f"- {line(words, MAX_CELL_CHARS)}" for words in brief.structures)
+        structures = page.fill("parts/structures", rows=rows)
+    elif brief.seeds and len(brief.seeds[0].source) <= MAX_SOURCE_CHARS:
         seed = page.fill("parts/seed", source=fence(brief.seeds[0].source, "python"))
-    return page.fill("draft", seed=seed, failures=failures, budget=_budget(page, brief))
+    which = "a kernel of another structure" if brief.structures else "the first version"
+    parts = {"seed": seed, "structures": structures, "failures": _failures(page, brief)}
+    return page.fill("draft", which=which, **parts, budget=_budget(page, brief))
+
+
+def _failures(page: _Page, brief: Brief) -> str:
+    newest = brief.failures[-1:]
+    items = "".join(_failure(page, trial, source=trial in newest) for trial in brief.failures)
+    return page.fill("parts/failures", items=items) if items else ""
+
+
+def _bests(page: _Page, trials: Iterable[Trial]) -> str:
+    return "".join(_best(page, trial) for trial in trials)
+
+
+def _aim(page: _Page, brief: Brief) -> str:
+    """The bottleneck to remove, and what holds the other workloads back."""
+    aim = brief.aim
+    if aim is None:
+        return ""
+    others = [f"- {line(f.workload)}: {f.bottleneck}; {f.evidence}" for f in brief.findings if f != aim]
+    return page.fill(
+        "parts/aim",
+        workload=line(aim.workload, MAX_CELL_CHARS),
+        bottleneck=aim.bottleneck,
+        evidence=aim.evidence,
+        advice=page.fill(f"bottlenecks/{aim.bottleneck}").strip(),
+        others="\n" + page.fill("parts/other_findings", rows="\n".join(others)) if others else "",
+    )
 
 
 def _repair(page: _Page, brief: Brief, trial: Trial, evaluation: Evaluation) -> str:
@@ -179,6 +225,7 @@ def _best(page: _Page, trial: Trial) -> str:
         interval=_interval(evaluation.score_ci95),
         rows=_table(_timing(t) for t in evaluation.timings),
         choices=_choices(page, evaluation.choices),
+        facts=_facts(page, evaluation),
         source=fence(_cut(trial.candidate.source, MAX_SOURCE_CHARS), "python"),
     )
 
@@ -200,10 +247,31 @@ def _estimated(page: _Page, trial: Trial, evaluation: Evaluation) -> str:
         number=trial.number,
         target=evaluation.estimates[0].target,
         rows=_table(rows),
-        builds=_table(map(_build, evaluation.builds)),
+        facts=_facts(page, evaluation),
         notes="\n".join(f"- {line(note, MAX_CELL_CHARS)}" for note in evaluation.notes) or "- nothing",
         source=fence(_cut(trial.candidate.source, MAX_SOURCE_CHARS), "python"),
     )
+
+
+def _facts(page: _Page, evaluation: Evaluation) -> str:
+    """What the judge counted of its launches, and what a compiler made of its kernels."""
+    rows = [
+        (
+            counts.workload,
+            work.kernel,
+            str(work.launches),
+            str(work.programs),
+            size(work.read_bytes + work.written_bytes),
+            size(counts.needed_bytes),
+            size(work.asked_bytes),
+            _list(f"{count:.3g} {unit}" for unit, count in work.operations.items()),
+        )
+        for counts in evaluation.counts
+        for work in counts.kernels
+    ]
+    counted = page.fill("parts/facts", rows=_table(rows)) if rows else ""
+    built = page.fill("parts/builds", rows=_table(map(_build, evaluation.builds))) if evaluation.builds else ""
+    return counted + built
 
 
 def _build(build: Build) -> tuple[str, ...]:
@@ -219,7 +287,8 @@ def _timing(timing: Timing) -> tuple[str, ...]:
         f"{name} {ratio:.3f} ({_interval(timing.speedup_ci95[name])})" for name, ratio in timing.speedup.items()
     )
     label, ms, host = timing.workload.label, f"{timing.median_ms:.4g}", f"{timing.host_us:.0f}"
-    return label, ms, host, baselines, speedups, timing.verdict
+    share = f"{timing.roofline:.0%}" if timing.roofline is not None else "unknown"
+    return label, ms, host, share, baselines, speedups, timing.verdict
 
 
 def _choices(page: _Page, choices: tuple[WorkloadChoice, ...]) -> str:

@@ -135,6 +135,34 @@ class Trial(Frozen):
     evaluation: Evaluation | None = None
 
 
+class Bottleneck(StrEnum):
+    """Each has a file `prompts/bottlenecks/NAME.md` that says how it is usually removed."""
+
+    HOST = "host"
+    """The Python of the host function."""
+    LAUNCHES = "launches"
+    TRAFFIC = "traffic"
+    """More bytes are moved than the operator needs."""
+    SCATTERED = "scattered"
+    """Bytes are fetched that nobody asked for."""
+    PARALLELISM = "parallelism"
+    """Too few programs to fill the device, or a last wave that is nearly empty."""
+    MEMORY = "memory"
+    """The roofline is nearly reached."""
+    ARITHMETIC = "arithmetic"
+    LATENCY = "latency"
+    """None of the others: what is moved and computed should take less than it does."""
+
+
+class Finding(Frozen):
+    """One workload's bottleneck."""
+
+    workload: str
+    bottleneck: Bottleneck
+    evidence: str
+    """The numbers, as a sentence."""
+
+
 class TargetFacts(Frozen):
     """What a proposer should know of the device; rendered from a target file."""
 
@@ -146,6 +174,8 @@ class TargetFacts(Frozen):
     notes: str = ""
     """Markdown from `prompts/knowledge/` and the target file."""
     useless_knobs: tuple[str, ...] = ()
+    units: int | None = None
+    """Programs that it runs at once, at one per multiprocessor or core; None: not known here."""
 
 
 class Brief(Frozen):
@@ -154,7 +184,18 @@ class Brief(Frozen):
     operator: OperatorInfo
     target: TargetFacts
     best: tuple[Trial, ...] = ()
-    """Best passed trials, fastest last (a model reads the end best)."""
+    """Best passed trials, fastest last (a model reads the end best); where the move works on one of them, that one is
+    the last."""
+    partner: Trial | None = None
+    """The other kernel of a recombination."""
+    port: Seed | None = None
+    """A kernel for another target or operator, to be brought over."""
+    findings: tuple[Finding, ...] = ()
+    """What holds the base back, one per workload."""
+    aim: Finding | None = None
+    """The one of them to remove."""
+    structures: tuple[str, ...] = ()
+    """What was tried so far, in words, for a draft that should be something else."""
     failures: tuple[Trial, ...] = ()
     """Most recent failed trials, newest last."""
     move: Move = Move.DRAFT

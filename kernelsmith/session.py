@@ -19,20 +19,23 @@ from pathlib import Path
 from pydantic import Field
 
 from kernelsmith import files, keys, prompts, seals, targets
+from kernelsmith.asking import OFFLINE
 from kernelsmith.base import Frozen
 from kernelsmith.briefing import History, brief
 from kernelsmith.config import Settings, installed_versions
 from kernelsmith.devices.choose import choose
 from kernelsmith.errors import OperatorError, StoppedError, UsageError
 from kernelsmith.execute import Executor
-from kernelsmith.model import OperatorInfo, OperatorRef
-from kernelsmith.proposal import Brief, Budget, Prompt
+from kernelsmith.model import OperatorInfo, OperatorRef, Seed
+from kernelsmith.proposal import Brief, Budget, Move, Prompt
 from kernelsmith.propose import Proposer, specs
 from kernelsmith.records import TuneRecord, TuneResult
 from kernelsmith.runs import MOST_WIDTH, Run, RunSpec, RunStatus
+from kernelsmith.search.moves import Choice
+from kernelsmith.search.ports import ports
 from kernelsmith.space import Sweep
 from kernelsmith.store import Store
-from kernelsmith.tune import OFFLINE, Tools, tune
+from kernelsmith.tune import Tools, tune
 
 PROCESSOR = "cpu"
 """The target of judges that have no other device."""
@@ -126,7 +129,7 @@ def start(order: Order, listener: Listener) -> TuneResult:
     ):
         spec = _spec(order, target.name, _loaded(order.operator, executor, listener, settings.budget()), seed)
         run = store.create(spec)
-        return tune(run, _tools(settings, store, executor, proposers, target, listener))
+        return tune(run, _tools(settings, store, executor, proposers, target, listener, ports(store, spec)))
 
 
 def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener) -> TuneResult:
@@ -155,7 +158,8 @@ def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener
                 )
             spec = spec.model_copy(update={"seal": seals.seal(spec)})
             run = store.update(run.model_copy(update={"spec": spec, "status": RunStatus.RUNNING, "stop": None}))
-            tools = _tools(settings, store, executor, proposers, target, listener)
+            found = ports(store, spec)
+            tools = _tools(settings, store, executor, proposers, target, listener, found)
             return tune(run, tools, resumed=True)
 
 
@@ -167,7 +171,7 @@ def first_prompt(order: Order) -> Prompt:
         spec = _spec(order, target.name, executor.describe(order.operator), seed=0)
         seeds = executor.seeds(order.operator)
         facts = targets.facts(target, settings.prompts)
-    return _render(settings)(brief(spec, facts, History(), number=1, repair=None, seeds=seeds))
+    return _render(settings)(brief(spec, facts, History(), number=1, choice=Choice(Move.DRAFT), seeds=seeds))
 
 
 def read_text(path: Path, what: str) -> str:
@@ -262,6 +266,7 @@ def _tools(
     proposers: tuple[Proposer, ...],
     target: targets.Target,
     listener: Listener,
+    found: tuple[Seed, ...],
 ) -> Tools:
     return Tools(
         store=store,
@@ -271,5 +276,6 @@ def _tools(
         render=_render(settings),
         emit=listener.emit,
         interrupted=listener.interrupted,
+        ports=found,
         targets=settings.targets,
     )

@@ -72,3 +72,11 @@ def code_lines(text: str) -> list[str]:
     point at others."""
     lines = _NEWLINES.split(text)
     return lines if lines[-1] else lines[:-1]
+
+
+def size(nbytes: int) -> str:
+    """Bytes as a person reads them: `33.6 MB`."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if nbytes >= factor:
+            return f"{nbytes / factor:.3g} {unit}"
+    return f"{nbytes} bytes"

@@ -56,7 +56,7 @@ TARGET = TargetFacts(name="fake", device="cpu", summary="no device at all")
 
 def code(verdict: str, extra: str = "") -> str:
     """A reply with a kernel that will get this verdict."""
-    return f"Here it is.\n```python\nimport triton\ndef op(x):\n    return x  # {verdict}\n{extra}```\n"
+    return f"Here it is.\n```python\nimport triton\ndef op(x):\n    return x, '# {verdict}'\n{extra}```\n"
 
 
 def timing(speedup: float, dims: dict[str, int] | None = None, width: float = 1.02) -> Timing:

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from kernelsmith.briefing import History, brief, failures, scores, to_mend
+from kernelsmith.briefing import History, brief, failures, scores
 from kernelsmith.outcome import Level
 from kernelsmith.proposal import Candidate, Move, Spent
 from kernelsmith.runs import TrialRecord, Verdict
+from kernelsmith.search.moves import Choice, to_mend
 from tests.fakes import TARGET, evaluation_of, spec
 from tests.test_store import call
 
@@ -53,11 +54,11 @@ def test_repeats_are_neither_ranked_nor_shown() -> None:
 
 
 def test_brief_at_the_beginning_and_later() -> None:
-    first = brief(spec(hint="big blocks"), TARGET, History(), number=1, repair=None, seeds=())
+    first = brief(spec(hint="big blocks"), TARGET, History(), number=1, choice=Choice(Move.DRAFT), seeds=())
     assert (first.best, first.failures, first.hint, first.trial) == ((), (), "big blocks", 1)
     trials = [trial(1, "timeout"), trial(2, "compile_error"), *[trial(n, f"faster {n}.0") for n in range(3, 8)]]
     history = History(trials, trials[:1:-1], ("a", "b"), Spent(trials=7))
-    later = brief(spec(), TARGET, history, number=8, repair=trials[1], seeds=())
+    later = brief(spec(), TARGET, history, number=8, choice=Choice(Move.REPAIR, trials[1]), seeds=())
     assert [t.number for t in later.best] == [5, 6, 7], "fastest last"
     assert [t.number for t in later.failures] == [1], "the one to be mended is not shown twice"
     assert later.move is Move.REPAIR and later.base is not None and later.base.number == 2 and later.tried == ("a", "b")

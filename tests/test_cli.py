@@ -344,7 +344,7 @@ def _wait(condition: object, seconds: float = 20.0) -> None:
 
 
 def test_live_view_on_a_terminal(cli: Cli) -> None:
-    model = cli.replies(code("faster 1.5"), code("wrong_values"), *[code("faster 1.1", f"# {n}\n") for n in range(9)])
+    model = cli.replies(code("faster 1.5"), code("wrong_values"), *[code("faster 1.1", f"_ = {n}\n") for n in range(9)])
     ours, theirs = pty.openpty()
     process = cli.start("tune", "op.py", "--model", model, "--width", "1", stdout=subprocess.PIPE, stderr=theirs)
     os.close(theirs)

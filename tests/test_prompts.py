@@ -56,8 +56,10 @@ CPU = targets.facts(targets.resolve("cpu"))
 KERNEL = "import triton\n\n\n@triton.jit\ndef k(): ...\n\n\ndef softmax(x): ...\n"
 
 
-def brief(**more: object) -> Brief:
-    return Brief.model_validate({"operator": SOFTMAX, "target": CPU, **more})
+def brief(best: tuple[Trial, ...] = (), **more: object) -> Brief:
+    """To improve the best of them, unless another move is given."""
+    improve = {"move": Move.IMPROVE, "base": best[-1]} if best else {}
+    return Brief.model_validate({"operator": SOFTMAX, "target": CPU, "best": best, **improve, **more})
 
 
 def passed(number: int, speedup: float, source: str = KERNEL) -> Trial:
@@ -131,7 +133,7 @@ def test_no_placeholder_is_left() -> None:
 def test_the_best_kernels_come_with_their_numbers_and_sources_fastest_last() -> None:
     user = prompts.render(brief(best=(passed(3, 1.25), passed(5, 1.5, KERNEL + "# faster\n")))).user
     assert user.index("Trial 3") < user.index("Trial 5") < user.index("# faster")
-    row = "| M=4096 N=1024 bfloat16 | 1.25 | 12 | eager 2.5, compile 2.25 | eager 3.000 (2.700 to 3.300)"
+    row = "| M=4096 N=1024 bfloat16 | 1.25 | 12 | unknown | eager 2.5, compile 2.25 | eager 3.000 (2.700 to 3.300)"
     assert row in user
     assert "k {'BLOCK': 512}, num_warps=4" in user
     assert KERNEL.strip() in user

@@ -80,11 +80,12 @@ def test_winner_is_the_fastest_after_a_full_check_and_a_longer_measurement(store
     result = bench.start(Budget(max_trials=3), sweeps=sweeps)
     assert (result.stop, result.exit_code) == (StopReason.TRIALS, 0)
     assert result.winner is not None and result.winner.trial == 2 and result.winner.rechecked
-    assert [job.sweeps for job in bench.executor.jobs] == [(), (), (), sweeps]
+    # three kernels, the first two leaders once more before a model is shown them, and the winner
+    assert [job.sweeps for job in bench.executor.jobs] == [(), (), (), (), (), sweeps]
     assert result.winner.speedup == pytest.approx({"eager": 2.4, "compile": 2.0})
     final = bench.executor.jobs[-1]
     assert final.level is Level.FULL and final.bench_seconds > bench.executor.jobs[0].bench_seconds
-    assert len({job.seed for job in bench.executor.jobs}) == 4, "every evaluation has a seed of its own"
+    assert len({job.seed for job in bench.executor.jobs}) == 6, "every evaluation has a seed of its own"
     assert "# faster 2.0" in Path(result.winner.kernel).read_text()
     assert result.outcomes == {"passed": 2, "wrong_values": 1}
     failed = store.trials(store.find(result.run))[2].evaluation
@@ -139,7 +140,7 @@ def test_no_faster_kernel_is_no(store: Store) -> None:
 def test_repeated_kernel_takes_the_earlier_verdict_and_costs_no_evaluation(store: Store) -> None:
     bench = Bench(store, Scripted([code("wrong_values"), code("faster 1.5"), code("wrong_values")]))
     result = bench.start(Budget(max_trials=3))
-    assert [job.level for job in bench.executor.jobs] == [Level.QUICK, Level.QUICK, Level.FULL]
+    assert [job.level for job in bench.executor.jobs] == [Level.QUICK, Level.QUICK, Level.QUICK, Level.FULL]
     repeat = [t for t in store.trials(store.find(result.run)) if t.repeats]
     assert [(t.number, t.repeats) for t in repeat] == [(3, 1)]
     assert repeat[0].evaluation is not None and "trial 1" in repeat[0].evaluation.notes[-1]
@@ -153,7 +154,7 @@ def test_same_kernel_twice_in_flight_is_judged_once(store: Store) -> None:
 
 
 def test_repairs_of_one_kernel_end_after_three(store: Store) -> None:
-    bad = [code("compile_error", f"# {n}\n") for n in range(9)]
+    bad = [code("compile_error", f"_ = {n}\n") for n in range(9)]
     bench = Bench(store, Scripted(["no code at all", *bad]))
     result = bench.start(Budget(max_trials=6))
     repairs = [
@@ -175,7 +176,7 @@ def test_wrong_values_are_told_and_not_repaired(store: Store) -> None:
 
 def test_where_trials_failed_is_told_to_the_next_judge_latest_first(store: Store) -> None:
     sizes = [3, 5, 3, *range(10, 18)]
-    bad = [code(f"wrong_values at {size}", f"# {n}\n") for n, size in enumerate(sizes)]
+    bad = [code(f"wrong_values at {size}", f"_ = {n}\n") for n, size in enumerate(sizes)]
     bench = Bench(store, Scripted([*bad, code("compile_error"), code("faster 1.5")]))
     bench.start(Budget(max_trials=len(sizes) + 2), width=1)
     told = [[place.dims["N"] for place in job.revealing] for job in bench.executor.jobs]
@@ -390,7 +391,7 @@ class Priced:
         with self.lock:
             self.count += 1
             output = self.rng.choice([most.output_tokens, self.rng.randint(1, most.output_tokens)])
-            text = code("wrong_values", f"# {self.count}\n")
+            text = code("wrong_values", f"_ = {self.count}\n")
         usage = Usage(input_tokens=300, output_tokens=output, usd=self.rate * (300 + 4 * output) / 100)
         return Reply(text=text, usage=usage, model=self.spec)
 

@@ -56,7 +56,7 @@ def test_outcomes_reasons_tokens_and_dollars(store: Store, protocol: str) -> Non
 
 def test_no_call_that_may_exceed_the_dollars(store: Store, protocol: str) -> None:
     budget = Budget(max_usd=Decimal("0.4"))
-    greedy = (ok(code("wrong_values", f"# {n}\n"), input_tokens=4000, output_tokens=2000) for n in range(999))
+    greedy = (ok(code("wrong_values", f"_ = {n}\n"), input_tokens=4000, output_tokens=2000) for n in range(999))
     with ModelServer(lambda _: next(greedy)) as server:
         result = run(server, protocol, store, budget)
         cost = len(server.requests) * Decimal(4000 * 2 + 2000 * 8) / 10**6

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from kernelsmith.estimate import Counts
 from kernelsmith.evaluate.check import aside
 from kernelsmith.evaluate.check.agenda import Agenda, Budget, named_blocks
 from kernelsmith.evaluate.check.aside import assumptions, narrow_offsets
@@ -22,7 +21,7 @@ from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.configurations import refuse_wrong
 from kernelsmith.evaluate.check.examine import Examiner, examined
-from kernelsmith.evaluate.check.ports import counted, ported
+from kernelsmith.evaluate.check.ports import counted, fingerprint, ported, recorded
 from kernelsmith.evaluate.check.screen import screen
 from kernelsmith.evaluate.clock import noise
 from kernelsmith.evaluate.clock.bench import POOL, Bench, host_alone
@@ -42,6 +41,7 @@ from kernelsmith.evaluate.truth.explore import far, sequence, workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import Evaluation, Job, StageSeconds, Timing
+from kernelsmith.offline import cost, fit
 from kernelsmith.operators.declare import Layout
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Level, Outcome, Stage
@@ -78,6 +78,7 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True,
     """
     operator = room.operator(job.operator)
     operator.info.refuse_impossible(job.sweeps)
+    job = _with_facts(job, room)
     clock = _Clock()
     if screened and (refused := screen(job.source, entry=operator.info.name)):
         return refused.model_copy(update={"seconds": clock.seconds()})
@@ -93,6 +94,15 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True,
         message = f"its kernels ran, and then the launcher process claimed that the machine is broken: {doubt.message}"
         evaluation = CandidateFailure(Outcome.CRASHED, message, stage=Stage.CHECK).evaluation()
     return evaluation.model_copy(update={"seconds": clock.seconds(), "confinement": room.confinement})
+
+
+def _with_facts(job: Job, room: Room) -> Job:
+    """With the questions that `facts` stands for, on the device that the room has."""
+    if not job.facts or job.without_device:
+        return job
+    chip = fit.chip_of(room.target)
+    also = (*job.also, chip) if chip is not None and chip not in job.also else job.also
+    return job.model_copy(update={"also": also, "counted": job.counted or cost.transaction_bytes(room.target)})
 
 
 def _verdict(
@@ -212,26 +222,33 @@ class _Evaluating:
             finally:
                 self.clock.bench = time.monotonic() - begin
         with self.turns.shared():
-            builds = ported(
-                self.operator, self.checker, self.candidate, self.room.builds, self.job.also, self.job.source
-            )
-            counts = self.counts()
-        return Evaluation(
-            outcome=Outcome.PASSED,
-            stage=Stage.BENCH if timings else Stage.CHECK,
-            cases=len(self.sampled),
-            verified=(*self.sampled, *self.extent.regions),
-            timings=timings,
-            choices=dispatch.described(tunables),
-            builds=builds,
-            counts=counts,
-            notes=tuple(self.notes()),
+            facts = self.facts(dispatch)
+        return facts.model_copy(
+            update={
+                "stage": Stage.BENCH if timings else Stage.CHECK,
+                "cases": len(self.sampled),
+                "verified": (*self.sampled, *self.extent.regions),
+                "timings": timings,
+                "choices": dispatch.described(tunables),
+                "notes": tuple(self.notes()),
+            }
         )
 
-    def counts(self) -> tuple[Counts, ...]:
-        if self.job.counted is None:
-            return ()
-        return counted(self.operator, self.checker, self.room.builds, self.job.counted)
+    def facts(self, dispatch: Dispatch) -> Evaluation:
+        """A pass with what was asked for beside it: builds for other chips, the work of its kernels."""
+        job, passed = self.job, Evaluation(outcome=Outcome.PASSED, stage=Stage.CHECK)
+        if not job.also and job.counted is None:
+            return passed
+        picks = {case.workload.label: vector for case, vector in dispatch.picks if case.workload is not None}
+        found = recorded(self.operator, self.checker, picks)
+        builds, nbytes = self.room.builds, job.counted
+        return passed.model_copy(
+            update={
+                "builds": ported(found, self.checker, self.candidate, builds, job.also, job.source),
+                "counts": counted(found, self.checker, builds, nbytes) if nbytes is not None else (),
+                "fingerprint": fingerprint(found),
+            }
+        )
 
     def failed(self, failure: CandidateFailure) -> Evaluation:
         """With what was found before it failed, where the cases of the check were right."""

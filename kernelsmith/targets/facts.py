@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,17 @@ def facts(target: Target, prompts: Path | None = None) -> TargetFacts:
         limits=dict(_limits(target)),
         notes="\n".join(text.strip() + "\n" for text in texts if text.strip()),
         useless_knobs=target.useless_knobs,
+        units=_units(target),
     )
+
+
+def _units(target: Target) -> int | None:
+    """Programs at once, at one per unit: the processor is the one of this machine, as its judges are."""
+    if target.torch_device == "cpu":
+        return len(os.sched_getaffinity(0))
+    if target.multiprocessor is not None:
+        return target.multiprocessor.count
+    return target.cores.vector if target.cores is not None else None
 
 
 def _limits(target: Target) -> Iterator[tuple[str, Scalar]]:

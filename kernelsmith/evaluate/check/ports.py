@@ -2,13 +2,14 @@
 tuned workloads.
 
 Invariant: nothing is run for them but one more recorded call per workload; what comes back are builds, which
-`offline.fit` holds against a target's limits. Autotuned kernels are compiled with the configuration that an
-ordinary call takes. Asked by `evaluate` once the candidate has passed.
+`offline.fit` holds against a target's limits. Autotuned kernels are compiled with the configuration that won on the
+workload, or where nothing was measured with the one that an ordinary call takes. Asked by `evaluate` once the
+candidate has passed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from kernelsmith.estimate import Counts
 from kernelsmith.evaluate.check.check import Checker
 from kernelsmith.evaluate.sessions.session import CandidateSession
 from kernelsmith.evaluate.truth.explore import workload_cases
+from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.offline.builds import Builds
 from kernelsmith.offline.count import BUFFER_BITS
 from kernelsmith.offline.lint import found_in_source, keywords_in
@@ -25,7 +27,7 @@ from kernelsmith.offline.wire import Compiled, Count, Counted, Inspected, Launch
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Stage
 from kernelsmith.plan import ITEM_SIZES, Kernel, Launch, LaunchPlan, NullArgument, PointerArgument, ScalarArgument
-from kernelsmith.sandbox.wire.messages import Failed
+from kernelsmith.sandbox.wire.messages import Choice, Failed
 
 _LOWERED_ELSEWHERE = frozenset({"npu"})
 """Backends of which no front end is here: their own tools lower the TTIR of the recording."""
@@ -65,24 +67,50 @@ class _Port:
         )
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A tuned workload and what the candidate asks for on it."""
+
+    case: Case
+    plan: LaunchPlan
+
+    @property
+    def label(self) -> str:
+        return self.case.workload.label if self.case.workload is not None else ""
+
+
+def recorded(operator: LoadedOperator, checker: Checker, picks: Mapping[str, Sequence[Choice]]) -> tuple[Recorded, ...]:
+    """Every tuned workload called once more; `picks` are the configurations that won, by the workload's label. Raises
+    CandidateFailure where the candidate does not answer as before."""
+    found = []
+    for case in workload_cases(operator):
+        label = case.workload.label if case.workload is not None else ""
+        plan = checker.recorded(case, picks.get(label, ())).plan
+        assert plan is not None
+        found.append(Recorded(case, plan))
+    return tuple(found)
+
+
+def fingerprint(found: Sequence[Recorded]) -> str:
+    """Equal for candidates whose launches were the same on every workload."""
+    return digest(*(f"{one.label} {one.plan.digest}" for one in found))
+
+
 def ported(
-    operator: LoadedOperator,
+    found: Sequence[Recorded],
     checker: Checker,
     candidate: CandidateSession,
     builds: Builds,
     chips: Sequence[Chip],
     source: str = "",
 ) -> tuple[Build, ...]:
-    """A build per distinct kernel and chip; `source` is looked through for what TTIR does not show. Raises
-    CandidateFailure where the candidate does not answer as before."""
+    """A build per distinct kernel and chip; `source` is looked through for what TTIR does not show."""
     if not chips:
         return ()
     named = keywords_in(source)
-    found: dict[str, _Port] = {}
-    for case in workload_cases(operator):
-        plan = checker.recorded(case).plan
-        assert plan is not None
-        label = case.workload.label if case.workload is not None else ""
+    by_text: dict[str, _Port] = {}
+    for one in found:
+        plan = one.plan
         for chip in chips:
             made: Sequence[Kernel | Failed]
             if chip.backend in _LOWERED_ELSEWHERE:
@@ -91,10 +119,10 @@ def ported(
                 made = candidate.lower(plan, chip, checker.remaining(Stage.COMPILE))
             for number, (kernel, lowered) in enumerate(zip(plan.kernels, made, strict=True)):
                 key = digest(chip.label, kernel.name, lowered.model_dump_json())
-                port = found.setdefault(key, _Port(kernel.name, chip, lowered))
-                port.workloads[label] = None
+                port = by_text.setdefault(key, _Port(kernel.name, chip, lowered))
+                port.workloads[one.label] = None
                 port.launches += _launches(plan, number)
-    ports = list(found.values())
+    ports = list(by_text.values())
     with checker.excused():
         _inspect(ports, builds, found_in_source(source))
         compiled = iter(builds.all([(port.made, port.chip) for port in ports if isinstance(port.made, Kernel)]))
@@ -121,25 +149,23 @@ def _launches(plan: LaunchPlan, number: int) -> Iterator[Launch]:
     return (step for step in plan.steps if isinstance(step, Launch) and step.kernel == number)
 
 
-def counted(operator: LoadedOperator, checker: Checker, builds: Builds, transaction_bytes: int) -> tuple[Counts, ...]:
-    """The work of each tuned workload. Raises CandidateFailure where the candidate does not answer as before."""
-    found = []
-    for case in workload_cases(operator):
-        plan = checker.recorded(case).plan
-        assert plan is not None
-        known = checker.known(case, 0)
+def counted(found: Sequence[Recorded], checker: Checker, builds: Builds, transaction_bytes: int) -> tuple[Counts, ...]:
+    """The work of each tuned workload."""
+    counts = []
+    for one in found:
+        known = checker.known(one.case, 0)
         with checker.excused():
-            replies = [builds.count(request) for request in _requests(plan, transaction_bytes)]
-        assumed = [text for one in replies for text in ((one.message,) if isinstance(one, Failed) else one.assumed)]
-        found.append(
+            replies = [builds.count(request) for request in _requests(one.plan, transaction_bytes)]
+        assumed = [text for r in replies for text in ((r.message,) if isinstance(r, Failed) else r.assumed)]
+        counts.append(
             Counts(
-                workload=case.workload.label if case.workload is not None else "",
+                workload=one.label,
                 needed_bytes=known.input_bytes + known.output_bytes,
-                kernels=tuple(one.work for one in replies if isinstance(one, Counted))[:_MOST_KERNELS],
+                kernels=tuple(r.work for r in replies if isinstance(r, Counted))[:_MOST_KERNELS],
                 assumed=tuple(dict.fromkeys(assumed))[:_MOST_ASSUMED],
             )
         )
-    return tuple(found)
+    return tuple(counts)
 
 
 def _requests(plan: LaunchPlan, transaction_bytes: int) -> Iterator[Count]:
