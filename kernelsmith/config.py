@@ -138,6 +138,13 @@ def state_folder(environ: Mapping[str, str] | None = None) -> Path:
     return Path(base or Path(environ.get("HOME", "~")).expanduser() / ".local" / "state") / "kernelsmith"
 
 
+def user_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Where this user's settings are (XDG Base Directory Specification)."""
+    environ = os.environ if environ is None else environ
+    base = environ.get("XDG_CONFIG_HOME")
+    return Path(base or Path(environ.get("HOME", "~")).expanduser() / ".config") / "kernelsmith"
+
+
 _KEYS = tuple(Settings.model_fields)
 _USER_ONLY = ("unsafe_no_sandbox",)
 
@@ -204,9 +211,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Value]:
 
 def _files(cwd: Path, environ: Mapping[str, str]) -> list[tuple[str, dict[str, Value]]]:
     """User file first, so that the project's file overrides it."""
-    home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".config")
     layers = []
-    user = home / "kernelsmith" / "config.toml"
+    user = user_folder(environ) / "config.toml"
     if user.is_file():
         layers.append((str(user), _read(user, (), trusted=True)))
     project, pyproject = cwd / "kernelsmith.toml", cwd / "pyproject.toml"

@@ -149,13 +149,17 @@ def _toolchains() -> Iterator[Finding]:
         except UsageError:  # `_data_files` tells of it
             continue
         own = target.toolchain
-        if own is None or not own.packages or target.offline not in COMPILED_HERE or toolchains.place(own) in told:
+        if own is None or not own.packages or target.offline not in COMPILED_HERE or own.packages in told:
             continue
-        told.add(place := toolchains.place(own))
-        detail = f"in {place}"
-        if not place.is_dir():
-            detail = f"not installed, --without-device needs it: kernelsmith targets install {name}"
-        yield Finding(name=f"compiler for {target.family or name}", health=Health.OK, detail=detail)
+        told.add(own.packages)
+        label = f"compiler for {target.family or name}"
+        try:
+            there = toolchains.installed(target)
+        except UsageError as error:
+            yield Finding(name=label, health=Health.FAIL, detail=error.message, fix=error.hint)
+            continue
+        detail = f"not installed, --without-device needs it: kernelsmith targets install {name}"
+        yield Finding(name=label, health=Health.OK, detail=detail if there is None else there.words)
 
 
 def _cards() -> Iterator[Finding]:

@@ -53,11 +53,10 @@ def install(
     from kernelsmith import targets as files
 
     target = files.load(name, config.load({"targets": targets}).targets)
-    there = toolchains.located(target)
-    place = toolchains.install(target, force=force)
-    packages = ", ".join(target.toolchain.packages) if target.toolchain else ""
-    done = "is installed already" if there is not None and not force else "installed"
-    print_lines([f"{name}: {packages} {done}, {toolchains.size(place) / 1e6:,.0f} MB in {place}"])
+    there = toolchains.installed(target)
+    made = toolchains.install(target, force=force)
+    done = "installed already" if made == there else f"installed in {made.seconds:.0f} s"
+    print_lines([f"{name}: {done}: {made.words}"])
 
 
 @app.command()

@@ -78,7 +78,7 @@ def double(size: int) -> Kernel:
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def installed(persons_config: None, monkeypatch: pytest.MonkeyPatch) -> None:
     place = toolchains.located(load("ascend-910b3"))
     if place is None:
         pytest.skip("no toolchain for Ascend: kernelsmith targets install ascend-910b3")

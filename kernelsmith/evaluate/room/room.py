@@ -170,7 +170,7 @@ class Room:
 
     def _compilers(self) -> dict[str, str]:
         """Where the toolchains are that compile for other chips, as a compiler's process is told."""
-        if not toolchains.folder().is_dir():
+        if not toolchains.any_recorded():
             return {}
         found = {}
         for target in map(self.described, available(self._targets)):
