@@ -27,7 +27,7 @@ def main() -> None:
     operator = load(OperatorRef(path=str(Path(sys.argv[1])), max_bytes=int(sys.argv[2])))
     arguments = materialise(operator, workload_cases(operator)[0], 0).arguments()
     compiled = torch.compile(operator.function)
-    ratios = []
+    ratios: list[float] = []
     with torch.no_grad():
         for call in (operator.function, compiled):
             call(*arguments)

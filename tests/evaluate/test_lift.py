@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from kernelsmith.errors import OperatorError
 from kernelsmith.evaluate.check.screen import screen
 from kernelsmith.evaluate.clock.lift import lift
 from kernelsmith.evaluate.clock.lift_helpers import NotLiftableError
 from kernelsmith.evaluate.clock.lift_source import Placeholder, Variant, rewrite
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room.room import MODEL_SEED, Room
+from kernelsmith.evaluate.truth.trivial import refuse_trivial
 from kernelsmith.model import Job, OperatorRef
 from kernelsmith.operators.load import LoadedOperator, load
 from kernelsmith.outcome import Outcome
@@ -63,6 +65,45 @@ def get_init_inputs():
     return [features, outputs]
 """
 
+CONVOLUTION = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.LAYER
+
+    def forward(self, x):
+        return torch.relu(self.layer(x) - 0.1)
+
+def get_inputs():
+    return [torch.rand(2, CHANNELS, SIZES)]
+
+def get_init_inputs():
+    return []
+"""
+COPY = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def copy(x, y, n):
+    at = tl.program_id(0) * 64 + tl.arange(0, 64)
+    tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        copy[(triton.cdiv(x.numel(), 64),)](x, y, x.numel())
+        return y
+"""
+LAYERS = {
+    "strided, padded, grouped": ("Conv2d(6, 10, (3, 2), stride=2, padding=1, groups=2)", 6, "9, 8"),
+    "depthwise": ("Conv2d(7, 7, 3, padding=1, groups=7)", 7, "6, 5"),
+    "transposed, grouped": ("ConvTranspose3d(6, 4, 2, stride=3, output_padding=1, groups=2, bias=False)", 6, "4, 3, 2"),
+}
+
 SORTING = NATIVE.replace("torch.exp(x - x.amax(1, keepdim=True)).sum(1)", "torch.sort(x, dim=1).values")
 
 
@@ -88,6 +129,28 @@ def test_lifted_kernel_is_right(tmp_path, room, text):
     assert "torch._inductor" not in seed.source
     verdict = evaluate(Job(operator=ref, target="cpu", source=seed.source, seed=3, bench=False), room)
     assert verdict.outcome is Outcome.PASSED, verdict.message
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_convolutions_become_a_triton_kernel(tmp_path, room, kind):
+    layer, channels, sizes = LAYERS[kind]
+    text = CONVOLUTION.replace("LAYER", layer).replace("CHANNELS", str(channels)).replace("SIZES", sizes)
+    ref, operator = written(tmp_path, text)
+    (seed,) = lift(operator)
+    assert screen(seed.source, entry="ModelNew") is None
+    job = Job(operator=ref, target="cpu", source=seed.source, seed=3, bench=False, checked=False)
+    verdict = evaluate(job, room)
+    assert verdict.outcome is Outcome.PASSED, verdict.message
+
+
+def test_a_problem_whose_own_inputs_ask_for_no_work_is_told_apart_by_others(tmp_path, room):
+    relu = CONVOLUTION.replace("nn.LAYER", "nn.Identity()").replace("- 0.1", "").replace("CHANNELS, SIZES", "40")
+    ref, operator = written(tmp_path, relu)
+    refuse_trivial(operator, 0)
+    verdict = evaluate(Job(operator=ref, target="cpu", source=COPY, seed=3, bench=False), room)
+    assert verdict.outcome is Outcome.WRONG_VALUES
+    with pytest.raises(OperatorError, match="a copy of x"):
+        refuse_trivial(written(tmp_path, relu.replace("torch.relu(self.layer(x) )", "x + 0.0"))[1], 0)
 
 
 def test_what_a_library_does_yields_no_seed(tmp_path):

@@ -2,7 +2,7 @@
 
 Kernels become `@triton.jit` functions with `@triton.autotune` over their block sizes; the wrapper's allocations, views
 and launches become the host function; helper functions of Inductor that the kernels call are inlined from the installed
-torch; library matmuls become a Triton kernel of ours (prompts/lifted/matmul.py). Everything goes by syntax tree.
+torch; library matmuls and convolutions become Triton kernels of ours (prompts/lifted/). Everything goes by syntax tree.
 A construct that is not understood is a NotLiftableError: the reference simply yields no seed.
 """
 
@@ -19,7 +19,8 @@ from kernelsmith.operators.loaded import LoadedOperator
 
 MARK_PREFIX = "scalar_"
 FLOAT32_ROUNDING = 2.0**-23
-MATMUL_FILE = "lifted/matmul.py"
+LIBRARY = {"lifted_matmul": "lifted/matmul.py", "lifted_convolution": "lifted/convolution.py"}
+"""Files of `prompts/` that stand in for a library, by the function that is called."""
 BLOCKS: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {
     ("XBLOCK",): ((256,), (1024,), (4096,), (16384,)),
     ("YBLOCK", "XBLOCK"): ((1, 1024), (16, 64), (32, 32), (64, 16), (64, 64)),
@@ -70,7 +71,7 @@ class Variant:
 def rewrite(variants: Sequence[Variant], operator: LoadedOperator) -> str:
     """The candidate's source text, with one branch per combination of dtypes. Raises NotLiftableError."""
     parts = [_Part.of(variant, number, operator) for number, variant in enumerate(variants)]
-    if not any(part.kernels or part.matmul for part in parts):
+    if not any(part.kernels or part.library for part in parts):
         raise NotLiftableError("no Triton kernel was generated")
     texts = [
         f'"""{operator.name}: lifted from what TorchInductor generates for the reference."""',
@@ -81,8 +82,7 @@ def rewrite(variants: Sequence[Variant], operator: LoadedOperator) -> str:
         *helper_sources(kernel.tree for part in parts for kernel in part.kernels),
         *(_decorated(kernel) for part in parts for kernel in part.kernels),
     ]
-    if any(part.matmul for part in parts):
-        texts.append(_matmul_source())
+    texts += [_library_source(name) for name in LIBRARY if any(name in part.library for part in parts)]
     texts += _hosts(parts, operator)
     return "\n\n".join(texts) + "\n"
 
@@ -95,7 +95,8 @@ class _Part:
     kernels: tuple[_Kernel, ...]
     body: str
     """Statements of the host function, in terms of the operator's parameters."""
-    matmul: bool
+    library: frozenset[str]
+    """Functions of ours that it calls in place of a library's."""
 
     @classmethod
     def of(cls, variant: Variant, number: int, operator: LoadedOperator) -> _Part:
@@ -113,7 +114,7 @@ class _Part:
         renamed = tuple(replace(k, name=f"{name}_{number}") for name, k in kernels.items())
         for kernel in renamed:
             kernel.tree.name = kernel.name
-        return cls(variant.dtypes, renamed, body, wrapper.matmul)
+        return cls(variant.dtypes, renamed, body, frozenset(wrapper.library_calls))
 
 
 def _kernels(module: ast.Module, marks: Mapping[str, float]) -> Iterable[_Kernel]:
@@ -210,16 +211,17 @@ def _argument_names(call: ast.FunctionDef) -> list[str]:
 
 
 class _Body(ast.NodeTransformer):
-    """Rewrites the statements of the wrapper's `call`; notes whether a library matmul was met."""
+    """Rewrites the statements of the wrapper's `call`; notes which functions of ours it calls."""
 
     SKIPPED = ("args.clear", "assert_size_stride", "assert_alignment", "run_intermediate_hooks")
 
     def __init__(self, kernels: dict[str, _Kernel]) -> None:
         self.kernels = kernels
-        self.matmul = False
+        self.library_calls: set[str] = set()
 
     def rewrite(self, call: ast.FunctionDef) -> list[ast.stmt]:
         out: list[ast.stmt] = []
+        layouts = _layouts(call)
         for statement in call.body[1:]:
             if isinstance(statement, ast.Delete):
                 continue
@@ -228,8 +230,26 @@ class _Body(ast.NodeTransformer):
                 continue
             if not isinstance(statement, ast.Assign | ast.Expr | ast.Return):
                 raise NotLiftableError(f"the wrapper holds a {type(statement).__name__} statement")
-            out.append(self.visit(statement))
+            if isinstance(statement, ast.Assign) and "extern_kernels.convolution(" in text:
+                out += self.convolution(statement, layouts)
+            else:
+                out.append(self.visit(statement))
         return out
+
+    def convolution(self, statement: ast.Assign, layouts: Mapping[str, str]) -> list[ast.stmt]:
+        """An allocation and a call of our kernel in place of the library's, which allocates by itself: its layout is
+        what the wrapper asserts afterwards."""
+        name, node = ast.unparse(statement.targets[0]), statement.value
+        layout = layouts.get(name)
+        if not isinstance(node, ast.Call) or layout is None:
+            raise NotLiftableError("the wrapper does not say how a convolution's result is laid out")
+        x, weight, *bias = (ast.unparse(self.visit(a)) for a in node.args)
+        given = {k.arg: ast.unparse(self.visit(k.value)) for k in node.keywords}
+        told = ", ".join(given[key] for key in ("stride", "padding", "dilation", "transposed", "groups"))
+        self.library_calls.add("lifted_convolution")
+        text = f"{name} = torch.empty_strided({layout}, dtype={x}.dtype, device=_device)\n"
+        call = f"lifted_convolution({x}, {weight}, {bias[0] if bias else given['bias']}, {name}, {told})"
+        return ast.parse(text + call).body
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         name = ast.unparse(node.func)
@@ -274,7 +294,7 @@ class _Body(ast.NodeTransformer):
             arguments = ["None", *arguments]
         elif name not in {"addmm", "baddbmm"} or not plain:
             raise NotLiftableError(f"Inductor leaves {name} to a library")
-        self.matmul = True
+        self.library_calls.add("lifted_matmul")
         return _expression(f"lifted_matmul({', '.join(arguments)}, {keywords['out']})")
 
 
@@ -282,9 +302,19 @@ def _expression(text: str) -> ast.AST:
     return ast.parse(text, mode="eval").body
 
 
-def _matmul_source() -> str:
-    """Our matmul kernel and its host function, without the module's docstring and imports."""
-    tree = ast.parse(resources.read("prompts", MATMUL_FILE))
+def _layouts(call: ast.FunctionDef) -> dict[str, str]:
+    """Size and strides, as arguments, by the name of each tensor that the wrapper asserts them of."""
+    found = {}
+    for node in ast.walk(call):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "assert_size_stride":
+            name, size, strides = (ast.unparse(a) for a in node.args[:3])
+            found[name] = f"{size}, {strides}"
+    return found
+
+
+def _library_source(name: str) -> str:
+    """A function of ours and its kernels, without the module's docstring and imports."""
+    tree = ast.parse(resources.read("prompts", LIBRARY[name]))
     kept = [n for n in tree.body if not isinstance(n, ast.Import | ast.ImportFrom | ast.Expr)]
     return "\n\n".join(ast.unparse(n) for n in kept)
 

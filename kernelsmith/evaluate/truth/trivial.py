@@ -11,11 +11,12 @@ import torch
 from kernelsmith.errors import OperatorError
 from kernelsmith.evaluate.truth.answers import is_floating, run, upcast
 from kernelsmith.evaluate.truth.compare import compare
-from kernelsmith.evaluate.truth.explore import workload_cases
+from kernelsmith.evaluate.truth.explore import cases, workload_cases
 from kernelsmith.evaluate.truth.inputs import CallInputs, Case, materialise
 from kernelsmith.evaluate.truth.oracle import Truth, truth
 from kernelsmith.operators.declare import TensorSpec
 from kernelsmith.operators.loaded import LoadedOperator
+from kernelsmith.outcome import Level
 
 OTHER_STATE = 2
 """Of torch's generator, unlike `answers.RANDOM_STATE`."""
@@ -35,17 +36,34 @@ def refuse_trivial(op: LoadedOperator, seed: int) -> None:
         points.sort(key=lambda c: _size(op, c), reverse=True)
         points = list({tuple(c.dtypes.items()): c for c in points}.values())
     for case in points:
-        inputs, others = materialise(op, case, seed), materialise(op, case, seed + 1)
-        elsewhere = run(op, others, others.tensors(), op.reference).returned
+        inputs = materialise(op, case, seed)
         known = truth(op, inputs, draws=1)
         if op.check is not None:
             _refuse_strict(op, inputs, known)
-        if found := trivial_answer(op, inputs, known, elsewhere) or _without_a_trace(op, known):
+        if (found := _needs_no_work(op, inputs, known, seed)) and not _told_apart(op, found, seed):
             raise OperatorError(
                 f"{found} passes as the answer at {inputs.case.where().describe()}, so a check proves nothing",
                 _advice(op, known),
                 file=op.info.path,
             )
+
+
+def _needs_no_work(op: LoadedOperator, inputs: CallInputs, known: Truth, seed: int) -> str | None:
+    others = materialise(op, inputs.case, seed + 1)
+    elsewhere = run(op, others, others.tensors(), op.reference).returned
+    return trivial_answer(op, inputs, known, elsewhere) or _without_a_trace(op, known)
+
+
+def _told_apart(op: LoadedOperator, answer: str, seed: int) -> bool:
+    """Whether a check of a KernelBench problem draws other contents on which that answer fails: its own are often
+    between 0 and 1, where a ReLU does nothing."""
+    if op.problem is None:
+        return False
+    for case in cases(op, level=Level.QUICK, seed=seed, blocks=())[1:]:
+        inputs = materialise(op, case, seed)
+        if _needs_no_work(op, inputs, truth(op, inputs, draws=1), seed) != answer:
+            return True
+    return False
 
 
 def _refuse_strict(op: LoadedOperator, inputs: CallInputs, known: Truth) -> None:
