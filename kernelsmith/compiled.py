@@ -85,7 +85,7 @@ class Build(Frozen):
     dtypes: tuple[_Name, ...] = ()
     """Element types that it is given, by torch's names."""
     options: dict[str, bool | int | None] = {}
-    """As it was compiled: `num_warps`, `num_stages`, ..."""
+    """Of those that it was compiled with, what the source names: `num_warps`, `num_stages`, ..."""
     chip: Chip
     outcome: Outcome = Outcome.PASSED
     """PASSED: there is a binary, whether or not it fits."""

@@ -154,9 +154,12 @@ def test_tune_without_the_device_ends_with_estimates(cli: Cli) -> None:
 
 def test_check_without_the_device_prints_estimates(cli: Cli) -> None:
     (cli.folder / "k.py").write_text("# faster 4.0")
-    done = cli("check", "k.py", "--op", "op.py", "--device", "nvidia-h100", "--without-device")
+    flags = ("--device", "nvidia-h100", "--without-device", "--also", "nvidia-h100,nvidia-h200")
+    done = cli("check", "k.py", "--op", "op.py", *flags)
     assert done.returncode == 0, done.stderr
     assert "estimates for nvidia-h100, not measured there:" in done.stdout
+    record = records.KernelReport.model_validate_json(cli("check", "k.py", "--op", "op.py", *flags, "--json").stdout)
+    assert [row.target for row in record.also] == ["nvidia-h100", "nvidia-h200"]
 
 
 def test_a_wrong_kernel_is_not_compiled_for_others(cli: Cli) -> None:

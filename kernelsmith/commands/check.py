@@ -181,7 +181,8 @@ def _judge(
     reports = []
     judged = executor_for(settings.device, settings, ref, without_device=asked.without_device)
     with judged as (target, executor), telling(quiet=quiet) as tell:
-        others = (target, *asked.others) if asked.without_device else asked.others
+        beside = (other for other in asked.others if other.name != target.name)
+        others = (target, *beside) if asked.without_device else asked.others
         for path, source in sources.items():
             job = Job(
                 operator=ref,

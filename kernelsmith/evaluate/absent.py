@@ -26,7 +26,7 @@ def evaluate(job: Job, room: Room, tell: Tell) -> Evaluation:
     chip = fit.chip_of(target)
     if chip is None:
         raise fit.no_compiler(target)
-    update = {"target": room.target.name, "bench": False, "also": (*job.also, chip)}
+    update = {"target": room.target.name, "bench": False, "also": tuple(dict.fromkeys((*job.also, chip)))}
     update["counted"] = cost.transaction_bytes(target)
     found = judging.evaluate(job.model_copy(update=update), room, tell)
     if found.outcome is not Outcome.PASSED:

@@ -102,13 +102,15 @@ def test_right_kernel_passes(judge):
 def test_kernels_are_compiled_for_other_chips(judge):
     """By each chip's own front end, with the grid and the types of the tuned workload; a kernel that fails is not."""
     chips = (Chip(backend="cuda", arch=90, warp_size=32), Chip(backend="hip", arch="gfx942", warp_size=64))
-    verdict = judge(RIGHT + HOST, also=chips)
+    tuned = "@triton.autotune([triton.Config({}, num_warps=4)], key=[])\n@triton.jit"
+    verdict = judge(RIGHT.replace("@triton.jit", tuned) + HOST, also=chips)
     assert verdict.outcome is Outcome.PASSED, verdict.message
     assert [build.chip for build in verdict.builds] == list(chips)
     for build in verdict.builds:
         assert build.outcome is Outcome.PASSED, build.message
         assert (build.kernel, build.grid, build.programs) == ("kernel", (98, 1, 1), 98)
         assert (build.workloads, build.dtypes) == (("N=100000 float32",), ("float32",))
+        assert build.options == {"num_warps": 4}, "what a Config has by default, nobody named"
         assert build.resources is not None
         assert build.resources.threads == 4 * build.chip.warp_size
         assert max(build.resources.loads) == 16

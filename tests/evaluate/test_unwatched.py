@@ -122,6 +122,11 @@ def blend(x, y):
     return z if z[0].item() < float("inf") else x
 """,
     "inputs copied in the plan": "def blend(x, y):\n    return honest(x.clone(), y.clone())\n",
+    "its answer begins as a copy": """
+def blend(x, y):
+    z = x.clone()
+    return launched(z, y, z, z.numel())
+""",
     "a pointer table": """
 @triton.jit
 def by_table(table, n, BLOCK: tl.constexpr):
@@ -185,6 +190,11 @@ def test_a_second_face_is_seen(judged, name: str) -> None:
 def test_its_honest_twin_passes(judged, name: str) -> None:
     verdict = judged(TWINS[name])
     assert verdict.outcome is Outcome.PASSED, f"{verdict.outcome}: {verdict.message}"
+    # an answer that had to be wrong, without its kernels, is no evidence of how near it comes
+    assert verdict.evidence is not None
+    assert verdict.evidence.closest is not None
+    assert verdict.evidence.closest.share is not None
+    assert verdict.evidence.closest.share <= 1
 
 
 LATE = """

@@ -35,6 +35,7 @@ from kernelsmith.evaluate.sessions.owntime import OwnTime
 from kernelsmith.evaluate.sessions.session import CandidateSession, LauncherSession
 from kernelsmith.evaluate.truth.compare import Finding, compare, held_otherwise, untouched
 from kernelsmith.evaluate.truth.inputs import CallInputs, Case, changeable, materialise
+from kernelsmith.evaluate.truth.margins import Margins
 from kernelsmith.evaluate.truth.truths import Known, Truths
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Outcome, Stage
@@ -112,7 +113,8 @@ class Checker:
         self._poisons = itertools.cycle(POISONS)
         self._orders = itertools.cycle(ORDERS)
         self._random = random.Random(seed)
-        self._unwatched = Unwatched(candidate, self._wrong, self.remaining)
+        meant_to_be = partial(self._wrong, margins=Margins())  # and says nothing of how near right answers come
+        self._unwatched = Unwatched(candidate, self._wrong, meant_to_be, self.remaining)
         first = [] if once else [AGREEING_FIRST] * FIRST_CASES
         self._agreeing = itertools.chain(first, itertools.repeat(1 if once else AGREEING))
 
@@ -254,11 +256,12 @@ class Checker:
         if finding is not None:
             raise _refused(finding, case, call=CALLS + 1, replay=False)
 
-    def judged(self, known: Known, returned: list[torch.Tensor], after: list[torch.Tensor]) -> Finding | None:
+    def judged(
+        self, known: Known, returned: list[torch.Tensor], after: list[torch.Tensor], margins: Margins | None = None
+    ) -> Finding | None:
         """What is wrong with an answer: values first, then inputs and neighbouring bytes."""
-        finding = compare(
-            known.truth, returned, self._operator, known.inputs, after=after, margins=self.collector.margins
-        )
+        margins = self.collector.margins if margins is None else margins
+        finding = compare(known.truth, returned, self._operator, known.inputs, after=after, margins=margins)
         return finding or untouched(self._operator, known.inputs, after)
 
     @contextmanager
@@ -345,10 +348,10 @@ class Checker:
         )
         return called, transport.outputs(outputs, called.outputs), transport.storages(given, packed.regions)
 
-    def _wrong(self, known: Known, answer: Answer) -> Finding | None:
+    def _wrong(self, known: Known, answer: Answer, margins: Margins | None = None) -> Finding | None:
         called, returned, after = answer
         structure = held_otherwise(known.truth, called.structure.kind, len(returned))
-        return structure or self.judged(known, returned, after)
+        return structure or self.judged(known, returned, after, margins)
 
     def _with_state(self, case: Case, called: Called, seconds: float = 0.0) -> Recorded:
         assert called.plan is not None

@@ -45,8 +45,8 @@ class _Port:
     workloads: dict[str, None] = field(default_factory=dict)
     launches: list[Launch] = field(default_factory=list)
 
-    def build(self, became: Compiled | Failed) -> Build:
-        """With what became of it."""
+    def build(self, became: Compiled | Failed, named: Collection[str]) -> Build:
+        """With what became of it, and of its options those that somebody `named`."""
         end: dict[str, Any]
         grids = [launch.grid for launch in self.launches] or [(1, 1, 1)]
         pointers = [a for launch in self.launches for a in launch.arguments if isinstance(a, PointerArgument)]
@@ -60,7 +60,7 @@ class _Port:
             grid=(max(g[0] for g in grids), max(g[1] for g in grids), max(g[2] for g in grids)),
             programs=max(x * y * z for x, y, z in grids),
             dtypes=tuple(sorted({pointer.view.dtype for pointer in pointers})),
-            options=self.made.options if isinstance(self.made, Kernel) else {},
+            options={n: v for n, v in self.made.options.items() if n in named} if isinstance(self.made, Kernel) else {},
             chip=self.chip,
             constructs=self.constructs,
             **end,
@@ -107,14 +107,13 @@ def ported(
     """A build per distinct kernel and chip; `source` is looked through for what TTIR does not show."""
     if not chips:
         return ()
-    named = keywords_in(source)
     by_text: dict[str, _Port] = {}
     for one in found:
         plan = one.plan
         for chip in chips:
             made: Sequence[Kernel | Failed]
             if chip.backend in _LOWERED_ELSEWHERE:
-                made = [_as_written(kernel, named) for kernel in plan.kernels]
+                made = plan.kernels
             else:
                 made = candidate.lower(plan, chip, checker.remaining(Stage.COMPILE))
             for number, (kernel, lowered) in enumerate(zip(plan.kernels, made, strict=True)):
@@ -122,16 +121,11 @@ def ported(
                 port = by_text.setdefault(key, _Port(kernel.name, chip, lowered))
                 port.workloads[one.label] = None
                 port.launches += _launches(plan, number)
-    ports = list(by_text.values())
+    ports, named = list(by_text.values()), keywords_in(source)
     with checker.excused():
         _inspect(ports, builds, found_in_source(source))
         compiled = iter(builds.all([(port.made, port.chip) for port in ports if isinstance(port.made, Kernel)]))
-    return tuple(port.build(next(compiled) if isinstance(port.made, Kernel) else port.made) for port in ports)
-
-
-def _as_written(kernel: Kernel, named: Collection[str]) -> Kernel:
-    """With the options that the source names, which are not all that the CPU's front end knows."""
-    return kernel.model_copy(update={"options": {n: v for n, v in kernel.options.items() if n in named}})
+    return tuple(port.build(next(compiled) if isinstance(port.made, Kernel) else port.made, named) for port in ports)
 
 
 def _inspect(ports: Sequence[_Port], builds: Builds, in_source: tuple[Found, ...]) -> None:

@@ -36,10 +36,12 @@ Answer = tuple[Called, list[torch.Tensor], list[torch.Tensor]]
 
 @dataclass(frozen=True)
 class Unwatched:
-    """Unrecorded calls of one candidate. `wrong` judges an answer to a known content; `remaining` gives seconds."""
+    """Unrecorded calls of one candidate. `wrong` judges an answer to a known content, `meant_to_be` one that should be
+    wrong; `remaining` gives seconds."""
 
     candidate: CandidateSession
     wrong: Callable[[Known, Answer], Finding | None]
+    meant_to_be: Callable[[Known, Answer], Finding | None]
     remaining: Callable[[], float]
 
     def apart(self, plan: LaunchPlan, host: Known, kernels: Known, choices: tuple[Choice, ...]) -> Called:
@@ -57,7 +59,7 @@ class Unwatched:
         """Calls whose kernels do not run, on contents new to it: an answer that is right to all was made without."""
         for known in contents:
             try:
-                if self.wrong(known, self._call(known, choices, launch=False)):
+                if self.meant_to_be(known, self._call(known, choices, launch=False)):
                     return
             except CandidateFailure as failure:
                 if failure.outcome is Outcome.RUNTIME_ERROR:  # what it found in the output made no sense to it
