@@ -121,6 +121,8 @@ def test_a_torch_device_that_several_targets_have_must_be_named(tmp_path: Path) 
         ("[limits]", "[limits]\nshared_memory_bytes = 65_536", 'add "limits.shared_memory_bytes" = '),
         ('memory_gb_per_s = "measure"', "memory_gb_per_s = 90", "peaks.memory_gb_per_s: no source"),
         ('memory_gb_per_s = "measure"', 'memory_gb_per_s = "fast"', "peaks.memory_gb_per_s:"),
+        ('memory_gb_per_s = "measure"', "memory_gb_per_s = inf", "peaks.memory_gb_per_s:"),
+        ("[sources]", '[toolchain]\ndistribution = "t"\npython = ["new"]\n[sources]', "toolchain.python:"),
         ("[sources]", '[sources]\n"limits.l0c_bytes" = "a page"', "sources.limits.l0c_bytes: the file states no such"),
         ("[sources]", "[sources]\nlimits = 5", "sources.limits: not a text"),
         ("[sources]", '[lint.tea]\nlevel = "slow"\nsays = "s"\nsource = "s"\n[sources]', "lint.tea"),

@@ -107,7 +107,7 @@ class Cores(Frozen):
     """Rows of the accumulators are padded to it."""
 
 
-Peak = Literal["measure"] | Annotated[float, Field(gt=0)]
+Peak = Literal["measure"] | Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Peaks(Frozen):
@@ -127,7 +127,7 @@ class Toolchain(Frozen):
     """Name on the package index of the Triton it has."""
     packages: tuple[str, ...] = ()
     """Everything to install, pinned; empty: the Triton that kernelsmith itself runs with will do."""
-    python: tuple[str, ...] = ()
+    python: tuple[Annotated[str, Field(pattern=r"^3\.\d+$")], ...] = ()
     """Versions of Python, such as `3.11`, for which there are packages; empty: any."""
     environment: dict[str, str] = {}
 
