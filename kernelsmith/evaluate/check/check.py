@@ -113,8 +113,7 @@ class Checker:
         self._poisons = itertools.cycle(POISONS)
         self._orders = itertools.cycle(ORDERS)
         self._random = random.Random(seed)
-        meant_to_be = partial(self._wrong, margins=Margins())  # and says nothing of how near right answers come
-        self._unwatched = Unwatched(candidate, self._wrong, meant_to_be, self.remaining)
+        self._unwatched = Unwatched(candidate, self._wrong, partial(self._wrong, margins=Margins()), self.remaining)
         first = [] if once else [AGREEING_FIRST] * FIRST_CASES
         self._agreeing = itertools.chain(first, itertools.repeat(1 if once else AGREEING))
 
@@ -260,8 +259,8 @@ class Checker:
         self, known: Known, returned: list[torch.Tensor], after: list[torch.Tensor], margins: Margins | None = None
     ) -> Finding | None:
         """What is wrong with an answer: values first, then inputs and neighbouring bytes."""
-        margins = self.collector.margins if margins is None else margins
-        finding = compare(known.truth, returned, self._operator, known.inputs, after=after, margins=margins)
+        noted = self.collector.margins if margins is None else margins
+        finding = compare(known.truth, returned, self._operator, known.inputs, after=after, margins=noted)
         return finding or untouched(self._operator, known.inputs, after)
 
     @contextmanager
@@ -307,8 +306,7 @@ class Checker:
             plans.append(called.plan)
             if len(plans) >= agree and (shared := settled(plans[-agree:])):
                 self.blocks.update(blocks(shared))
-                called = called.model_copy(update={"plan": shared})
-                return self._with_state(case, called, time.monotonic() - begin)
+                return self._with_state(case, called.model_copy(update={"plan": shared}), time.monotonic() - begin)
         changing = CandidateFailure(
             Outcome.NOT_IN_PLAN,
             "what the host function asks of the device depends on the contents of its inputs, or changes from call to "
@@ -411,8 +409,7 @@ class Checker:
         self.collector.ran(proven.case.where())
         finding = self.judged(known, transport.outputs(outputs, replayed.outputs), after)
         if finding is None and replayed.overrun:
-            message = "a kernel writes beside a tensor that the host function allocated"
-            finding = Finding(Outcome.OUT_OF_BOUNDS, message)
+            finding = Finding(Outcome.OUT_OF_BOUNDS, "a kernel writes beside a tensor that the host function allocated")
         if finding is None and not replayed.state_intact:
             message = "memory kept between calls does not end as it began: later calls would depend on earlier ones"
             finding = Finding(Outcome.NOT_IN_PLAN, message)
