@@ -359,6 +359,8 @@ class Job(Frozen):
     """Wall seconds that the check may take; None: what the level allows. What was left out is said."""
     without_device: bool = False
     """The target's device is not here: the check runs on the CPU, kernels are compiled for the target and estimated."""
+    front: Chip | None = None
+    """The chip whose own front end lowers its kernels, which are proven as that made them; None: upstream's does."""
     facts: bool = False
     """Whether the verdict tells the work of its kernels, and what the target's compiler made of them if it is here."""
     counted: int | None = Field(default=None, ge=1)

@@ -2,9 +2,9 @@
 that a target's file pins, and recorded in the user's configuration, by which they are found again.
 
 triton-ascend and others install into the folder `triton` and exclude the Triton that kernelsmith runs with, so nothing
-of a toolchain is ever imported here: its programs are run, or another interpreter imports it. Invariant: what is found
-is whole, since it is recorded when all is there and its record goes before it does. Used by `targets install`, judges,
-`doctor` and `targets list`.
+of a toolchain is ever imported here: its programs are run, and confined processes that hold no other Triton import it.
+Invariant: what is found is whole, since it is recorded when all is there and its record goes before it does. Used by
+`targets install`, judges, `doctor` and `targets list`.
 """
 
 from __future__ import annotations
@@ -108,6 +108,12 @@ def located(target: Target) -> Path | None:
     """The same, its folder of packages alone."""
     found = installed(target)
     return None if found is None else found.folder
+
+
+def importable(target: Target) -> Path | None:
+    """As `located`, of one that this very Python can import from."""
+    found = installed(target)
+    return found.folder if found is not None and found.python == _own_python() else None
 
 
 def any_recorded() -> bool:

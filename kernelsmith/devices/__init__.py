@@ -47,7 +47,8 @@ def open_device() -> CpuDevice | TorchDevice:
 
     module = importlib.import_module(os.environ.get(MODULE_VARIABLE, DEFAULT))
     device: CpuDevice | TorchDevice = module.open_device()
-    triton.set_allocator(device.allocate)
+    if hasattr(triton, "set_allocator"):  # since 3.3
+        triton.set_allocator(device.allocate)
     given = os.environ.get(BYTES_VARIABLE)
     if given is not None:
         device.limit_memory(int(given))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from kernelsmith.compiled import Fit
 from kernelsmith.evaluate import evaluate as judging
+from kernelsmith.evaluate.room.fronts import own_front
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.execute import Tell
 from kernelsmith.model import Evaluation, Job
@@ -28,6 +29,7 @@ def evaluate(job: Job, room: Room, tell: Tell) -> Evaluation:
         raise fit.no_compiler(target)
     update = {"target": room.target.name, "bench": False, "also": tuple(dict.fromkeys((*job.also, chip)))}
     update["counted"] = cost.transaction_bytes(target)
+    update["front"] = chip if own_front(target) is not None else None
     found = judging.evaluate(job.model_copy(update=update), room, tell)
     if found.outcome is not Outcome.PASSED:
         return found

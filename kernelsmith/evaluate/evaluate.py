@@ -136,7 +136,7 @@ def _attempt(
     limits = allowance.limits(room.sizes(operator), room.threads, on_card=room.card.node is not None)
     own_time = OwnTime(job.seconds)
     with (
-        closing(CandidateSession(room.zygote, limits, room.arenas, room.binaries, own_time)) as candidate,
+        closing(CandidateSession(room.recording(job.front), limits, room.arenas, room.binaries, own_time)) as candidate,
         closing(LauncherSession(room.zygote, limits, room.arenas, room.binaries, own_time)) as launcher,
         room.attended(candidate.child, launcher.child, nbytes=limits.device_bytes),
     ):
@@ -276,7 +276,9 @@ class _Evaluating:
         own, own_time = ArenaPool(max_idle_bytes=0), OwnTime(aside.SECONDS)
         with (
             self.checker.excused(),
-            closing(CandidateSession(room.zygote, limits, own, room.binaries, own_time)) as candidate,
+            closing(
+                CandidateSession(room.recording(self.job.front), limits, own, room.binaries, own_time)
+            ) as candidate,
             closing(LauncherSession(room.zygote, limits, own, room.binaries, own_time)) as launcher,
             self.extent.place.beside(candidate.child, launcher.child),
         ):

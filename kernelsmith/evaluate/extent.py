@@ -230,7 +230,9 @@ class Extent:
         @contextlib.contextmanager
         def start(own_time: OwnTime) -> Iterator[Pair]:
             with (
-                closing(CandidateSession(room.zygote, limits, room.arenas, room.binaries, own_time)) as candidate,
+                closing(
+                    CandidateSession(room.recording(job.front), limits, room.arenas, room.binaries, own_time)
+                ) as candidate,
                 closing(LauncherSession(room.zygote, limits, room.arenas, room.binaries, own_time)) as launcher,
                 room.attended(candidate.child, launcher.child, nbytes=limits.device_bytes),
                 self.place.beside(candidate.child, launcher.child),

@@ -34,7 +34,7 @@ def compile_something() -> None:
 
     from kernelsmith.devices import kernels
 
-    if (target := kernels.given_target()) is not None:
+    if (target := kernels.given_target()) is not None and target.backend != "npu":
         kinds = {"x": "*fp32", "y": "*fp32", "n": "i32", "block": "constexpr"}
         triton.compile(ASTSource(_row, kinds, {"block": 128}), target=target)
         return

@@ -10,12 +10,11 @@ from kernelsmith.triton_cpu import triton_first  # noqa: F401  # isort: skip
 
 import functools
 import hashlib
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triton import knobs
 from triton._C.libtriton import ir, passes
@@ -23,10 +22,7 @@ from triton.backends.compiler import BaseBackend, GPUTarget
 
 from kernelsmith.errors import UsageError
 from kernelsmith.triton_cpu.isa import host_isa
-from kernelsmith.triton_cpu.run import build, launch, pool
-
-if TYPE_CHECKING:
-    from kernelsmith.triton_cpu.emit.codegen import GeneratedKernel
+from kernelsmith.triton_cpu.run import build, launch, obtain, pool
 
 # Ops that an earlier stage removes; a module read from a file skipped that stage.
 _UNSIMPLIFIED = ("tt.call", "tt.make_tensor_ptr", "!tt.tensordesc")
@@ -124,8 +120,9 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
 
     def add_stages(self, stages: dict[str, Callable[..., Any]], options: CPUOptions, language: object = None) -> None:
         stages["ttir"] = lambda module, metadata: _simplify(module)
-        if (builder := _builder) is not None:
-            stages["so"] = lambda module, metadata: _obtain(module, metadata, options, builder)
+        if obtain.built_elsewhere():
+            fused = options.enable_fp_fusion
+            stages["so"] = lambda module, metadata: obtain.obtain(_text(module), metadata, fp_fusion=fused)
             return
         stages["cpp"] = lambda module, metadata: _generate(module, metadata, options)
         stages["so"] = lambda source, metadata: _build(source, options)
@@ -145,17 +142,6 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int]:
         return metadata.num_warps, metadata.num_ctas
-
-
-Builder = Callable[[str, bool], launch.Binary]
-"""Gives the plain build of a TTIR text, with or without fp fusion; raises KernelsmithError where there is none."""
-_builder: Builder | None = None
-
-
-def build_with(builder: Builder) -> None:
-    """From now on this process has its kernels built by somebody else."""
-    global _builder
-    _builder = builder
 
 
 def checked_builds() -> bool:
@@ -200,29 +186,13 @@ def _generate(module: Any, metadata: dict[str, Any], options: CPUOptions) -> str
 
     text = _text(module)
     kernel = codegen.generate(text, fp_fusion=options.enable_fp_fusion, checked=checked_builds(), isa=host_isa())
-    _describe(kernel, metadata)
+    obtain.describe(kernel, metadata)
     return kernel.source
 
 
 def _text(module: Any) -> str:
     text = str(module)
     return str(_simplify(module)) if any(name in text for name in _UNSIMPLIFIED) else text
-
-
-def _describe(kernel: GeneratedKernel | launch.Binary, metadata: dict[str, Any]) -> None:
-    """What launches need to know of a kernel."""
-    metadata["name"] = kernel.name
-    metadata["shared"] = 1  # bytes; there is no such memory, but programs divide by what a kernel takes of it
-    metadata["slot_types"] = tuple(map(str, kernel.arguments))
-    metadata["scratch_bytes"] = kernel.scratch_bytes
-    metadata["waits"] = kernel.waits
-    metadata["watch"] = None if kernel.watch is None else json.dumps(kernel.watch.as_json())
-
-
-def _obtain(module: Any, metadata: dict[str, Any], options: CPUOptions, builder: Builder) -> bytes:
-    binary = builder(_text(module), options.enable_fp_fusion)
-    _describe(binary, metadata)
-    return binary.code
 
 
 def _build(source: str, options: CPUOptions) -> bytes:

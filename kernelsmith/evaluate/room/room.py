@@ -15,6 +15,7 @@ import torch
 
 from kernelsmith import toolchains
 from kernelsmith.base import digest
+from kernelsmith.compiled import Chip
 from kernelsmith.config import installed_versions
 from kernelsmith.devices import cards, marks
 from kernelsmith.devices.cards import Card
@@ -26,6 +27,7 @@ from kernelsmith.evaluate.clock.gate import DeviceGate
 from kernelsmith.evaluate.clock.rivals import Rivals
 from kernelsmith.evaluate.room.admission import Admission
 from kernelsmith.evaluate.room.attendant import Attendant, Trouble
+from kernelsmith.evaluate.room.fronts import Fronts
 from kernelsmith.evaluate.sessions import allowance
 from kernelsmith.evaluate.sessions.binaries import Binaries, cache_folder
 from kernelsmith.evaluate.sessions.building import BuilderSession
@@ -41,7 +43,7 @@ from kernelsmith.operators.load import LoadedOperator, load
 from kernelsmith.sandbox import machine
 from kernelsmith.sandbox.children.zygote import Child, ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Layer, Limits
-from kernelsmith.sandbox.roles import BUILT, PRELOAD, PROBE, WARM
+from kernelsmith.sandbox.roles import BUILT, PRELOAD, PROBE, RECORDING, WARM
 from kernelsmith.sandbox.wire.memory import ArenaPool
 from kernelsmith.sandbox.wire.tensors import torch_threads
 from kernelsmith.targets import Offline, Target, available, resolve
@@ -110,6 +112,7 @@ class Room:
         self._loading = threading.Lock()
         """Held while the operator's own code runs, which may never end: `close` does not wait for it."""
         self._zygote: Zygote | None = None
+        self._fronts = Fronts(self._front, lambda: [self.described(name) for name in available(targets)])
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._operators: dict[str, LoadedOperator] = {}
         self._rivals: dict[str, Rivals] = {}
@@ -157,16 +160,32 @@ class Room:
             if self._zygote is None:
                 info = self.target.triton
                 compilers = self._compilers()
-                own = {"KERNELSMITH_CPU_THREADS": str(self.threads), **runtime(self.target)}
                 self._zygote = Zygote(
                     preload=(*PRELOAD, *filter(None, [self.target.plugin]), self.target.module),
                     warm=WARM if info.backend == "cpu" or info.arch is not None else "",
                     readable=(*cards.readable(self.target, self.card), *compilers.values()),
-                    environment={**ENVIRONMENT, **own, **compilers, **cards.variables(self.target)},
+                    environment={**self._environment(), **compilers, **cards.variables(self.target)},
                     unsafe=self._unsafe,
                     without=self._without,
                 )
             return self._zygote
+
+    def recording(self, front: Chip | None) -> Zygote:
+        """Where candidates are recorded: with this chip's own front end, or None: with that of kernelsmith's Triton."""
+        return self.zygote if front is None else self._fronts.of(front)
+
+    def _front(self, warm: str, place: Path, more: dict[str, str]) -> Zygote:
+        return Zygote(
+            preload=RECORDING,
+            warm=warm,
+            path=(str(place),),
+            environment={**self._environment(), **more},
+            unsafe=self._unsafe,
+            without=self._without,
+        )
+
+    def _environment(self) -> dict[str, str]:
+        return {**ENVIRONMENT, "KERNELSMITH_CPU_THREADS": str(self.threads), **runtime(self.target)}
 
     def _compilers(self) -> dict[str, str]:
         """Where the toolchains are that compile for other chips, as a compiler's process is told."""
@@ -278,6 +297,7 @@ class Room:
                 rivals.close()
             if self._zygote is not None:
                 self._zygote.close()
+        self._fronts.close()
         self.arenas.release()
         if self._host is not None:
             self._host.close()

@@ -25,7 +25,7 @@ class BuildHook:
 
     def install(self) -> None:
         """From now on, for every kernel that Triton compiles for the CPU in this process."""
-        from kernelsmith.triton_cpu.compiler import build_with
+        from kernelsmith.triton_cpu.run.obtain import build_with
 
         build_with(self._ask)
 

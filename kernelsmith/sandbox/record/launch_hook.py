@@ -31,11 +31,12 @@ class LaunchHook:
         from triton.compiler import CompiledKernel
 
         original = CompiledKernel._init_handles
+        launcher = "_run" if hasattr(CompiledKernel, "run") else "run"  # which Triton 3.2 has of each kernel only
 
         def init_handles(kernel: Any) -> None:
             if kernel.module is None:
                 original(kernel)
-                kernel._run = self._wrap(kernel, kernel._run)
+                setattr(kernel, launcher, self._wrap(kernel, getattr(kernel, launcher)))
 
         CompiledKernel._init_handles = init_handles
 

@@ -1,0 +1,74 @@
+"""Zygotes whose Triton is a chip's own: candidates for it are recorded there, since upstream's front end refuses what
+the chip's accepts and the other way round. Builders, launchers and compilers stay with the Triton beside kernelsmith.
+
+Invariant: a toolchain is imported by such a zygote and its forks, never by the judge; it is shown to them read-only, in
+the same confinement as every other package. A room keeps one per chip and ends them all.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from kernelsmith import toolchains
+from kernelsmith.compiled import Chip
+from kernelsmith.devices import TARGET_VARIABLE
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.offline.fit import chip_of
+from kernelsmith.sandbox.children.zygote import Zygote
+from kernelsmith.sandbox.roles import CHIP_PROPERTIES, WARM_ASCEND
+from kernelsmith.targets import Offline, Target
+
+WARMS = {Offline.ASCEND: WARM_ASCEND}
+"""By family: what makes its Triton record here. Others have no front end of their own."""
+
+Start = Callable[[str, Path, dict[str, str]], Zygote]
+"""Starts a zygote, given what warms it, the folder its Triton is imported from, and more variables."""
+
+
+class Fronts:
+    """By chip; each is started when first asked for. Thread-safe."""
+
+    def __init__(self, start: Start, targets: Callable[[], list[Target]]) -> None:
+        self._start = start
+        self._targets = targets
+        self._lock = threading.Lock()
+        self._zygotes: dict[Chip, Zygote] = {}
+
+    def of(self, chip: Chip) -> Zygote:
+        """The chip's. Raises InfrastructureError where there is none, as `own_front` says beforehand."""
+        with self._lock:
+            if chip not in self._zygotes:
+                self._zygotes[chip] = self._made(chip)
+            return self._zygotes[chip]
+
+    def close(self) -> None:
+        """End them."""
+        with self._lock:
+            for zygote in self._zygotes.values():
+                zygote.close()
+            self._zygotes.clear()
+
+    def _made(self, chip: Chip) -> Zygote:
+        for target in self._targets():
+            place = own_front(target)
+            if place is not None and target.offline is not None and chip_of(target) == chip:
+                told = {TARGET_VARIABLE: f"{chip.backend}:{chip.arch}:{chip.warp_size}"}
+                return self._start(
+                    WARMS[target.offline], place, told | {CHIP_PROPERTIES: json.dumps(_properties(target))}
+                )
+        raise InfrastructureError(f"no front end for {chip.label} here", "kernelsmith targets install TARGET")
+
+
+def own_front(target: Target) -> Path | None:
+    """The folder that the target's own Triton is imported from; None where upstream's makes its TTIR."""
+    return toolchains.importable(target) if target.offline in WARMS else None
+
+
+def _properties(target: Target) -> dict[str, int]:
+    """What programs ask Huawei's driver for, as far as the target's file has it."""
+    cores = target.cores
+    known = {"num_aicore": cores.cube, "num_vectorcore": cores.vector} if cores is not None else {}
+    return {name: value for name, value in known.items() if value is not None}

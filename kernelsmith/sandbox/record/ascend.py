@@ -1,0 +1,85 @@
+"""triton-ascend in a recorder: its own front end makes the TTIR, and this machine's processor runs it.
+
+In a zygote whose import path begins with the toolchain's folder, `triton` is triton-ascend, which wants CANN and
+torch_npu to launch anything. Here it gets a device that is the processor and says that it is an Ascend chip, so that
+kernels are lowered as for the chip, and launches are recorded and run as always. triton-ascend follows Triton 3.2;
+where that is of another shape than what the recorder reads, it is brought into the newer one.
+Invariant: imported in such a zygote only. Named by roles.py as what warms it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from triton.backends import Backend, backends
+from triton.backends.ascend.compiler import AscendBackend, make_ttir
+from triton.compiler import CompiledKernel
+from triton.runtime import driver
+
+from kernelsmith.devices.kernels import given_target
+from kernelsmith.sandbox import warm
+from kernelsmith.sandbox.roles import CHIP_PROPERTIES
+from kernelsmith.triton_cpu.driver import CPUDriver
+from kernelsmith.triton_cpu.run import obtain, pool
+from kernelsmith.triton_cpu.run.launch import entry_of
+
+
+class _Compiler(AscendBackend):  # type: ignore[misc]
+    """Ascend's options and passes as far as TTIR; then the processor's machine code."""
+
+    def __init__(self, target: Any) -> None:
+        super().__init__(target)
+        self.binary_ext = "so"
+
+    def add_stages(self, stages: dict[str, Callable[..., Any]], options: Any) -> None:
+        stages["ttir"] = lambda module, metadata: make_ttir(module, metadata, options)
+        stages["so"] = lambda module, metadata: _built(str(module), metadata, options)
+
+    def pack_metadata(self, metadata: Any) -> tuple[int, int]:
+        return metadata.num_warps, metadata.num_ctas
+
+
+class _Utils:
+    """What Triton 3.2 asks of a device beside launching."""
+
+    def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[object, int, int, int]:
+        library = pool.load_library(kernel)
+        return library, entry_of(library), 1, 0
+
+    def get_device_properties(self, device: int) -> dict[str, int]:
+        """Of the chip, as the target's file has them: programs start as many instances as it has cores."""
+        return {"max_shared_mem": 1, **json.loads(os.environ[CHIP_PROPERTIES])}
+
+
+class _Driver(CPUDriver):
+    """The processor, under the name of the chip that the zygote was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.utils: Any = _Utils()
+
+    def get_current_target(self) -> Any:
+        return given_target()
+
+
+def warm_up() -> None:
+    """Make the processor triton-ascend's only device, and compile something for it."""
+    backends.clear()
+    backends["ascend"] = Backend(_Compiler, _Driver)
+    driver.set_active(_Driver())
+    original = CompiledKernel.__init__
+
+    def init(kernel: Any, source: Any, files: Any, key: str) -> None:
+        original(kernel, source, files, key)
+        source.signature = {n: "constexpr" if n in source.constants else kind for n, kind in source.signature.items()}
+
+    CompiledKernel.__init__ = init
+    warm.compile_something()
+
+
+def _built(ttir: str, metadata: dict[str, Any], options: Any) -> bytes:
+    metadata["num_cpu_threads"] = 0
+    return obtain.obtain(ttir, metadata, fp_fusion=options.enable_fp_fusion)
