@@ -86,6 +86,8 @@ def test_the_python_that_wheels_are_for_is_part_of_what_it_is(index: Path) -> No
     assert own.folder != other.folder
     either = target("abacus==1.0", python=("3.99", own.python))
     assert toolchains.installed(either) == own, "the one that can be run here"
+    assert toolchains.importable(either) == own.folder
+    assert toolchains.importable(target("abacus==1.0", python=("3.99",))) is None
 
 
 @pytest.mark.parametrize(

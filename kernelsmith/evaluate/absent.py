@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from kernelsmith.compiled import Fit
 from kernelsmith.evaluate import evaluate as judging
-from kernelsmith.evaluate.room.fronts import own_front
+from kernelsmith.evaluate.room.fronts import WARMS, own_front
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.execute import Tell
 from kernelsmith.model import Evaluation, Job
@@ -18,6 +18,10 @@ from kernelsmith.offline import cost, fit
 from kernelsmith.outcome import Outcome, Stage
 
 MOST_WARNINGS = 6
+_UPSTREAM = (
+    "lowered by upstream Triton's front end: the toolchain was made for another Python than kernelsmith runs "
+    "in, so its own cannot be used"
+)
 
 
 def evaluate(job: Job, room: Room, tell: Tell) -> Evaluation:
@@ -29,12 +33,13 @@ def evaluate(job: Job, room: Room, tell: Tell) -> Evaluation:
         raise fit.no_compiler(target)
     update = {"target": room.target.name, "bench": False, "also": tuple(dict.fromkeys((*job.also, chip)))}
     update["counted"] = cost.transaction_bytes(target)
-    update["front"] = chip if own_front(target) is not None else None
+    own = own_front(target) is not None
+    update["front"] = chip if own else None
     found = judging.evaluate(job.model_copy(update=update), room, tell)
     if found.outcome is not Outcome.PASSED:
         return found
-    own = tuple(build for build in found.builds if build.chip == chip)
-    rows = fit.rows((target,), own, passed=True)
+    built = tuple(build for build in found.builds if build.chip == chip)
+    rows = fit.rows((target,), built, passed=True)
     wrong = [row for row in rows if row.wrong]
     if wrong:
         return found.model_copy(
@@ -50,9 +55,10 @@ def evaluate(job: Job, room: Room, tell: Tell) -> Evaluation:
     notes = (
         *found.notes,
         f"not measured on {fit.article(target)}: proven on the processor",
+        *([] if own or target.offline not in WARMS else [_UPSTREAM]),
         *list(warnings)[:MOST_WARNINGS],
     )
-    return found.model_copy(update={"notes": notes, "estimates": cost.estimates(target, found.counts, own)})
+    return found.model_copy(update={"notes": notes, "estimates": cost.estimates(target, found.counts, built)})
 
 
 def _why(row: Fit) -> str:

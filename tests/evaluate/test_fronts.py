@@ -1,0 +1,153 @@
+"""Candidates for Ascend, recorded by triton-ascend's own front end; skipped where its toolchain is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelsmith import toolchains
+from kernelsmith.compiled import Chip
+from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate.absent import evaluate
+from kernelsmith.evaluate.room.fronts import Fronts, own_front
+from kernelsmith.evaluate.room.room import PROCESSOR, Room
+from kernelsmith.execute import quiet
+from kernelsmith.model import Evaluation, Job, OperatorRef
+from kernelsmith.outcome import Outcome
+from kernelsmith.plan import Launch
+from kernelsmith.sandbox.wire.messages import Failed
+from kernelsmith.targets import load
+from tests.sandbox.players import SCALE, Candidate, Packed, loaded
+
+CHIP = Chip(backend="npu", arch="Ascend910B3", warp_size=0)
+OPERATOR = '''
+"""Sums of rows."""
+import torch
+from kernelsmith import Dim, operator, tensor, workload
+
+M, N = Dim("M", 1, 4096), Dim("N", 1, 96)
+
+@operator(x=tensor(M, N), workloads=[workload(M=64, N=80)])
+def sums(x: torch.Tensor) -> torch.Tensor:
+    return x.sum(1)
+'''
+KERNEL = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def row_sum(x, y, n, B: tl.constexpr):
+    row = tl.program_id(0)
+    o = tl.arange(0, B)
+    v = tl.load(x + row * n + o, mask=o < n, care_padding=False)
+    tl.store(y + row, tl.sum(KEPT, 0))
+
+def sums(x):
+    y = torch.empty(x.shape[0])
+    row_sum[(x.shape[0],)](x, y, x.shape[1], B=96)
+    return y
+"""
+
+
+@pytest.fixture(scope="module")
+def room() -> Iterator[Room]:
+    if toolchains.importable(load("ascend-910b3")) is None:
+        pytest.skip("no toolchain for Ascend: kernelsmith targets install ascend-910b3")
+    with closing(Room(PROCESSOR)) as opened:
+        opened.recording(CHIP)
+        yield opened
+
+
+@pytest.fixture
+def candidate(room: Room) -> Iterator[Candidate]:
+    with Candidate(room.recording(CHIP)) as candidate:
+        yield candidate
+
+
+@pytest.fixture
+def judged(room: Room, tmp_path: Path, persons_config: None) -> Callable[[str], Evaluation]:
+    path = tmp_path / "sums.py"
+    path.write_text(OPERATOR)
+
+    def verdict(source: str) -> Evaluation:
+        ref = OperatorRef(path=str(path))
+        quick = {"located": False, "check_seconds": 1.0}
+        job = Job(operator=ref, target="ascend-910b3", source=source, seed=5, without_device=True, **quick)
+        return evaluate(job, room, quiet)
+
+    return verdict
+
+
+def test_targets_without_a_front_end_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert own_front(load("nvidia-h100")) is None and own_front(load("ascend-910b3")) is None, "not installed"
+    with pytest.raises(InfrastructureError, match="no front end for npu Ascend910B3 here"):
+        Fronts(lambda *_: pytest.fail("started"), lambda: [load("ascend-910b3")]).of(CHIP)
+
+
+def test_what_upstream_refuses_is_recorded_and_runs(candidate: Candidate) -> None:
+    source = SCALE.replace("mask=o < n) * s", "mask=o < n, care_padding=False) * s").replace("64", "96")
+    loaded(candidate, source + "def op(x):\n    return scaled(x, torch.empty_like(x), 2.5)\n")
+    x = torch.randn(1000)
+    plan, outputs = candidate.called(Packed((x,)))
+    torch.testing.assert_close(outputs, [x * 2.5])
+    (launch,), (kernel,) = plan.steps, plan.kernels
+    assert isinstance(launch, Launch) and launch.grid == (11, 1, 1)
+    assert "tensor<96xf32>" in kernel.ttir and kernel.signature == ("*fp32", "*fp32", "i32", "fp32")
+
+
+def test_constants_of_the_kernel_are_no_arguments(candidate: Candidate) -> None:
+    source = """
+@triton.jit
+def k(x, y, none, one, n, B: tl.constexpr):
+    o = tl.arange(0, B)
+    tl.store(y + o * one, tl.load(x + o, mask=o < n) + 1, mask=o < n)
+
+def op(x, bias):
+    y = torch.empty_like(x)
+    k[(1,)](x, y, bias, y.stride(0), 10, B=12)
+    return y
+"""
+    loaded(candidate, source)
+    x = torch.randn(10)
+    plan, outputs = candidate.called(Packed((x, None)))
+    torch.testing.assert_close(outputs, [x + 1])
+    (launch,) = plan.steps
+    assert isinstance(launch, Launch) and [a.kind for a in launch.arguments] == ["pointer", "pointer", "scalar"]
+
+
+def test_the_chip_tells_its_cores(candidate: Candidate) -> None:
+    source = """
+def op(x):
+    driver = triton.runtime.driver.active
+    cores = driver.utils.get_device_properties(driver.get_current_device())
+    return torch.full((2,), cores["num_vectorcore"] + cores["num_aicore"] / 100)
+"""
+    loaded(candidate, source)
+    _, outputs = candidate.called(Packed((torch.zeros(1),)))
+    torch.testing.assert_close(outputs, [torch.full((2,), 40.2)])
+
+
+def test_what_its_language_lacks_is_an_error_at_its_line(candidate: Candidate) -> None:
+    source = SCALE.replace("mask=o < n) * s", "mask=o < n, no_such=1) * s")
+    loaded(candidate, source + "def op(x):\n    return scaled(x, x, 2.0)\n")
+    reply = candidate.call(Packed((torch.zeros(8),)))
+    assert isinstance(reply, Failed) and reply.outcome is Outcome.COMPILE_ERROR
+    assert reply.line == 6 and "no_such" in reply.message and "(line 6)" in reply.message
+
+
+def test_proven_as_the_chip_s_front_end_made_it_and_fitted(judged: Callable[[str], Evaluation]) -> None:
+    found = judged(KERNEL.replace("KEPT", "tl.where(o < n, v, 0.0)"))
+    assert found.outcome is Outcome.PASSED, found.message
+    (build,) = found.builds
+    assert build.resources is not None and build.resources.unified_buffer_bytes is not None
+    assert build.chip == CHIP and build.resources.unified_buffer_bytes >= 4 * 96
+
+
+def test_lanes_that_nobody_cares_for_hold_anything(judged: Callable[[str], Evaluation]) -> None:
+    found = judged(KERNEL.replace("KEPT", "v"))
+    assert found.outcome in (Outcome.UNINITIALIZED_READ, Outcome.WRONG_VALUES), found
