@@ -10,7 +10,7 @@ PROBE = "kernelsmith.sandbox.replay.probe"
 PRELOAD = ("torch", "triton", CANDIDATE, LAUNCHER, BUILDER, "kernelsmith.devices.cpu")
 """What a zygote imports, so that no child has to."""
 WARM = "kernelsmith.sandbox.warm.compile_something"
-WARM_ASCEND = "kernelsmith.sandbox.record.ascend.warm_up"
+WARM_ASCEND = "kernelsmith.sandbox.ascend.warm_up"
 """Of a zygote that imports triton-ascend instead of Triton."""
 RECORDING = ("torch", "triton", CANDIDATE, "kernelsmith.devices.cpu")
 """What a zygote imports that has candidates only."""
