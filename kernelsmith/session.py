@@ -115,11 +115,12 @@ def absent(device: str, settings: Settings) -> targets.Target:
     return target
 
 
-def start(order: Order, listener: Listener) -> TuneResult:
-    """Tune an operator from the beginning."""
+def start(order: Order, listener: Listener, proposers: tuple[Proposer, ...] = ()) -> TuneResult:
+    """Tune an operator from the beginning; `proposers` instead of the models that the settings name, for those who
+    measure a search of their own."""
     settings = order.settings
     seed = secrets.randbits(31) if order.seed is None else order.seed
-    proposers = _proposers(settings.model, settings.budget(), seed, settings)
+    proposers = proposers or _proposers(settings.model, settings.budget(), seed, settings)
     with (
         Store.open(settings.runs) as store,
         executor_for(settings.device, settings, order.operator, without_device=order.without_device) as (

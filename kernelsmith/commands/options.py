@@ -24,7 +24,11 @@ Overrides = Annotated[
 ]
 MaxBytes = Annotated[
     str | None,
-    typer.Option("--max-bytes", metavar="SIZE", help="Shrink a KernelBench problem until its inputs fit (64M, 2G)."),
+    typer.Option(
+        "--max-bytes",
+        metavar="SIZE",
+        help="Shrink a KernelBench problem until its inputs, and its answer, fit (64M, 2G).",
+    ),
 ]
 Sweep = Annotated[
     list[str] | None,

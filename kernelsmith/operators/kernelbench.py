@@ -86,6 +86,10 @@ class Problem:
         return {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
 
     @cached_property
+    def _meta_state(self) -> dict[str, torch.Tensor]:
+        return {n: t.detach().to("meta") for n, t in self._state.items()}
+
+    @cached_property
     def _double_state(self) -> dict[str, torch.Tensor]:
         return {n: t.double() if t.is_floating_point() else t for n, t in self._state.items()}
 
@@ -96,7 +100,7 @@ class Problem:
     def move(self, device: str) -> None:
         """From now on the model is on this device; it was made on the CPU, as the truth's is."""
         self.model.to(device)
-        for name in ("_state", "_double_state"):
+        for name in ("_state", "_double_state", "_meta_state"):
             self.__dict__.pop(name, None)
 
     def in_double(self, *args: Any) -> Any:
@@ -118,27 +122,37 @@ class Problem:
             return self.inputs(TRACE_SEED)
 
     def nbytes(self) -> int:
-        """Bytes of one draw of inputs."""
-        tensors = [t for a in self._sketch() for t in (a if isinstance(a, list | tuple) else (a,))]
-        return sum(t.numel() * t.element_size() for t in tensors if isinstance(t, torch.Tensor))
+        """Bytes of one draw of inputs, or of the answer where that is more."""
+        inputs = self._sketch()
+        try:
+            answer = self._on_meta(*inputs)
+        except USER_ERRORS:  # not every model runs without memory
+            answer = None
+        return max(_nbytes(inputs), _nbytes(answer))
+
+    def _on_meta(self, *args: Any) -> Any:
+        """The answer's shapes without memory."""
+        with torch.no_grad():
+            return torch.func.functional_call(self.model, self._meta_state, args)
 
     def trace(self) -> Trace:
         """The aten operators of one forward pass."""
-
-        state = {n: t.detach().to("meta") for n, t in self._state.items()}
-
-        def on_meta(*args: Any) -> Any:
-            with torch.no_grad():
-                return torch.func.functional_call(self.model, state, args)
-
+        _ = self._meta_state  # made here: making it is no part of the pass
         try:
-            return traced((on_meta, self._sketch), (self.call, lambda: self.inputs(TRACE_SEED)))
+            return traced((self._on_meta, self._sketch), (self.call, lambda: self.inputs(TRACE_SEED)))
         except USER_ERRORS as error:
             raise placed(error, self.path, "the reference raised ") from error
 
     def arguments(self) -> tuple[ArgumentInfo, ...]:
         """forward's arguments in words."""
         return tuple(_describe(name, value) for name, value in zip(self.parameters, self._sketch(), strict=False))
+
+
+def _nbytes(values: Any) -> int:
+    """Of all tensors in a tensor, list or tuple of them."""
+    if isinstance(values, list | tuple):
+        return sum(map(_nbytes, values))
+    return values.numel() * values.element_size() if isinstance(values, torch.Tensor) else 0
 
 
 def is_problem(tree: ast.Module) -> bool:
@@ -251,7 +265,8 @@ def _integer(node: ast.expr) -> int | None:
 def _shrunk(
     path: Path, text: str, changed: dict[str, Scalar], seed: int, max_bytes: int
 ) -> tuple[Problem, tuple[str, ...]]:
-    """Halves the largest integer constant that matters, again and again, until one draw of inputs fits.
+    """Halves the largest integer constant that matters, again and again, until one draw of inputs fits, and the
+    answer to it.
 
     Constants the user set keep their value. `changed` receives the new sizes.
     """
@@ -263,7 +278,7 @@ def _shrunk(
         left = {n: v for n, v in sizes.items() if v > 1 and n not in useless}
         if not left:
             raise OperatorError(
-                f"inputs of {now} bytes do not shrink to --max-bytes {max_bytes}",
+                f"inputs or answers of {now} bytes do not shrink to --max-bytes {max_bytes}",
                 "set sizes yourself: --set NAME=VALUE",
                 file=str(path),
             )

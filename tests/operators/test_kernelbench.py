@@ -87,6 +87,9 @@ def test_constants_are_replaced_and_shrunk_and_said(tmp_path: Path) -> None:
     assert op.problem.inputs(0)[0].shape == (128, 32)
     assert "batch_size = 128" in op.info.source
     assert "features = 32" in op.info.source
+    wide = problem(tmp_path, LINEAR.replace("nn.Linear(features, 8)", "nn.Linear(features, 4096)").replace(
+        "BatchNorm1d(8)", "BatchNorm1d(4096)"), features=32, max_bytes=1 << 20)  # fmt: skip
+    assert wide.info.notes == ("batch_size shrunk from 1024 to 64 to fit --max-bytes",), "the answer has to fit too"
 
 
 def test_variants_of_the_contents_keep_zeros_and_stay_where_the_model_is_defined(tmp_path: Path) -> None:
