@@ -39,6 +39,8 @@ class Resources(Frozen):
     warps: int = Field(gt=0, le=1024)
     """Of one program; more than its `num_warps` where the compiler specialises warps."""
     threads: int = Field(gt=0, le=1 << 16)
+    sub_group: int | None = Field(default=None, gt=0, le=1024)
+    """Threads of a warp, where the compiler chooses it for each kernel (Intel)."""
     registers: _Count | None = None
     """Per thread; on AMD vector and accumulation registers together."""
     scalar_registers: _Count | None = None
@@ -48,12 +50,14 @@ class Resources(Frozen):
     stack_bytes: _Count | None = None
     """Per thread, spilled values among them."""
     shared_bytes: _Count | None = None
-    """Per program: shared memory (NVIDIA), LDS (AMD)."""
+    """Per program: shared memory (NVIDIA), LDS (AMD), shared local memory (Intel)."""
     tensor_memory_columns: _Count | None = None
     """Per program, of Blackwell's tensor memory."""
     unified_buffer_bytes: _Count | None = None
     l1_bytes: _Count | None = None
     l0c_bytes: _Count | None = None
+    spirv_bytes: _Count | None = None
+    """Of the whole module, which the driver's compiler turns into instructions (Intel)."""
     scalar_loops: _Count | None = None
     """Loops that handle one element at a time on a vector machine."""
     barriers: _Count | None = None

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from kernelsmith import targets, toolchains
 from kernelsmith.diagnosis import Finding, Health
 from kernelsmith.errors import KernelsmithError, UsageError
-from kernelsmith.targets import COMPILED_HERE
 
 if TYPE_CHECKING:
     from kernelsmith.devices.state import CardState
@@ -149,7 +148,7 @@ def _toolchains() -> Iterator[Finding]:
         except UsageError:  # `_data_files` tells of it
             continue
         own = target.toolchain
-        if own is None or not own.packages or target.offline not in COMPILED_HERE or own.packages in told:
+        if own is None or not own.packages or target.offline is None or own.packages in told:
             continue
         told.add(own.packages)
         label = f"compiler for {target.family or name}"

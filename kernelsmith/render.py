@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kernelsmith.compiled import Fit
+from kernelsmith.compiled import Fit, Resources
 from kernelsmith.diagnosis import DrillReport, DrillResult
 from kernelsmith.estimate import Estimate
 from kernelsmith.model import Confinement, Timing
@@ -241,9 +241,14 @@ def _fit_row(fit: Fit) -> tuple[str, ...]:
         f"{taken.spill_bytes:,} B" if taken.spill_bytes else "-",
         on_chip,
         f"{residents.share:.0%} ({residents.limiter.value})" if residents else "-",
-        " ".join(f"{line(name, 40)} x{count}" for name, count in taken.matrix_instructions.items()) or "-",
-        f"{fit.seconds:.1f}s",
+        _matrix(taken),
+        f"{fit.seconds:.1f}s" + (f", SPIR-V {taken.spirv_bytes / 1e3:,.0f} kB" if taken.spirv_bytes else ""),
     )
+
+
+def _matrix(taken: Resources) -> str:
+    used = " ".join(f"{line(name, 40)} x{count}" for name, count in taken.matrix_instructions.items()) or "-"
+    return used + (f" (sub-groups of {taken.sub_group})" if taken.sub_group else "")
 
 
 def _count(number: int | None) -> str:

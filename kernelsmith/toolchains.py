@@ -31,7 +31,7 @@ from kernelsmith import config
 from kernelsmith.base import Frozen
 from kernelsmith.errors import KernelsmithError, UsageError
 from kernelsmith.files import read_toml
-from kernelsmith.targets import COMPILED_HERE, Target, Toolchain
+from kernelsmith.targets import Target, Toolchain
 
 FOLDER_VARIABLE = "KERNELSMITH_TOOLCHAINS"
 """Environment variable that names another place for new ones."""
@@ -116,8 +116,9 @@ def importable(target: Target) -> Path | None:
     return found.folder if found is not None and found.python == _own_python() else None
 
 
-def any_recorded() -> bool:
-    return next(_records().glob("*.toml"), None) is not None
+def recorded() -> tuple[str, ...]:
+    """Names of all; a name stands for versions, Python and platform."""
+    return tuple(sorted(path.stem for path in _records().glob("*.toml")))
 
 
 def install(target: Target, *, force: bool = False, index: Sequence[str] = ()) -> Installed:
@@ -182,9 +183,6 @@ def _needed(target: Target) -> Toolchain:
     if toolchain is None or not toolchain.packages:
         needs = "there is none" if toolchain is None else f"{toolchain.distribution}, as kernelsmith has it, will do"
         raise UsageError(f"{target.name} has no toolchain to install: {needs}", "`kernelsmith targets list` shows more")
-    if target.offline not in COMPILED_HERE:
-        message = f"{target.name}: nothing here drives {toolchain.distribution} yet, so it would be of no use"
-        raise UsageError(message, "`kernelsmith targets list` shows which compilers are")
     return toolchain
 
 

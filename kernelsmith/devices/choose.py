@@ -17,7 +17,7 @@ from kernelsmith import toolchains
 from kernelsmith.devices.cards import NVIDIA, cards
 from kernelsmith.devices.state import word_of
 from kernelsmith.errors import UsageError
-from kernelsmith.targets import COMPILED_HERE, Target, fitting, resolve
+from kernelsmith.targets import Target, fitting, resolve
 
 _MODEL = re.compile(r"^Model:\s*(.+?)\s*$", re.MULTILINE)
 
@@ -43,7 +43,7 @@ def choose(device: str, flag: Path | None = None, driver: Path = NVIDIA) -> Targ
         )
     raise UsageError(
         f"--device {device}: no such device here; it can be any of {names}. Missing: {'; '.join(_missing(found))}",
-        _advice([target for target in found if target.offline in COMPILED_HERE]),
+        _advice([target for target in found if target.offline is not None]),
     )
 
 
@@ -65,7 +65,7 @@ def use_of(target: Target) -> str:
             return word_of(target)
     except UsageError:  # the variable that chooses cards is not understood; whoever wants to use one is told
         return word_of(target)
-    if target.offline not in COMPILED_HERE:
+    if target.offline is None:
         return "description only"
     return "toolchain" if has_compiler(target) else "offline"
 

@@ -19,6 +19,7 @@ from kernelsmith.errors import InfrastructureError
 from kernelsmith.outcome import Outcome
 from kernelsmith.plan import Kernel, without_locations
 from kernelsmith.sandbox.wire.messages import Failed
+from kernelsmith.toolchains import Installed
 
 PLACE_VARIABLE = "KERNELSMITH_ASCEND"
 """Names the toolchain's folder, in the environment of the compiler's process."""
@@ -40,6 +41,11 @@ _BUFFER = re.compile(
 )
 _LOOP = re.compile(r"^(\s*)(?:%[\w:, ]+ = )?scf\.(?:for|while)\b")
 _DIAGNOSTIC = re.compile(r"error: (.*)|(.*UNREACHABLE executed.*)|(.*Assertion .* failed.*)|(encountered .*)")
+
+
+def told(toolchain: Installed) -> dict[str, str]:
+    """What a compiler's process is told of it."""
+    return {PLACE_VARIABLE: str(toolchain.folder)}
 
 
 def compiled(kernel: Kernel, chip: Chip, scratch: Path) -> Resources | Failed:

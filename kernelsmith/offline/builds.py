@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from kernelsmith import toolchains
 from kernelsmith.compiled import Chip
 from kernelsmith.config import installed_versions
 from kernelsmith.errors import InfrastructureError
@@ -172,4 +173,4 @@ def _toolchain() -> str:
     own = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         own.update(path.read_bytes())
-    return f"{installed_versions().get('triton')} {own.hexdigest()}"
+    return f"{installed_versions().get('triton')} {' '.join(toolchains.recorded())} {own.hexdigest()}"

@@ -13,13 +13,14 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kernelsmith.compiled import Chip, Resources
 from kernelsmith.devices.kernels import compile_ttir
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.offline import amd, ascend, nvidia
+from kernelsmith.offline import amd, ascend, intel, nvidia
 from kernelsmith.offline.count import count
 from kernelsmith.offline.lint import found_in
 from kernelsmith.offline.wire import (
@@ -34,6 +35,7 @@ from kernelsmith.offline.wire import (
     compiler_reply,
 )
 from kernelsmith.outcome import Outcome
+from kernelsmith.plan import Kernel
 from kernelsmith.sandbox.wire.messages import Broken, Failed
 from kernelsmith.sandbox.wire.protocol import Channel, PeerGoneError
 from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
@@ -42,6 +44,11 @@ _MESSAGE_CHARS = 2000
 _PRINTED_CHARS = 1 << 20
 _DIAGNOSTIC = re.compile(r"^.*\b(?:error|fatal|assertion)\b.*$", re.MULTILINE | re.IGNORECASE)
 _MOST_DIAGNOSTICS = 3
+_OWN_TOOLCHAIN: dict[str, Callable[[Kernel, Chip, Path], Resources | Failed]] = {
+    "npu": ascend.compiled,
+    "xpu": intel.compiled,
+}
+"""By Triton's backend: compilers that are not in the Triton at hand."""
 
 
 def main(channel: Channel, scratch: Path) -> None:
@@ -100,8 +107,8 @@ def _compile_and_exit(request: Compile, printed: Path, reply: Path) -> None:
 def _compiled(request: Compile, printed: Path) -> CompilerReply:
     begin = time.monotonic()
     try:
-        if request.chip.backend == "npu":
-            made = ascend.compiled(request.kernel, request.chip, printed.parent)
+        if (own := _OWN_TOOLCHAIN.get(request.chip.backend)) is not None:
+            made = own(request.kernel, request.chip, printed.parent)
             return made if isinstance(made, Failed) else Compiled(resources=made, seconds=time.monotonic() - begin)
         compiled = compile_ttir(request.kernel, _target(request.chip))
         seconds = time.monotonic() - begin

@@ -15,7 +15,7 @@ from kernelsmith.compiled import Build, Chip, Fit, Occupancy, Resources
 from kernelsmith.errors import UsageError
 from kernelsmith.offline.occupancy import occupancy
 from kernelsmith.outcome import Outcome
-from kernelsmith.targets import COMPILED_HERE, Construct, Target
+from kernelsmith.targets import Construct, Target
 
 TENSOR_MEMORY_COLUMNS = 512
 """Of Blackwell's tensor memory, per multiprocessor: PTX ISA, tcgen05.alloc."""
@@ -27,7 +27,7 @@ NARROW_BYTES = 4
 def chip_of(target: Target) -> Chip | None:
     """What to compile for; None where nothing here does, as `unavailable` says."""
     info = target.triton
-    if target.offline not in COMPILED_HERE or info.arch is None or not _has_compiler(target):
+    if target.offline is None or info.arch is None or not _has_compiler(target):
         return None
     return Chip(backend=info.backend, arch=info.arch, warp_size=info.warp_size)
 
@@ -38,10 +38,8 @@ def unavailable(target: Target) -> Fit:
         why = "its kernels are built and run here: --device cpu checks them"
     elif target.offline is None or target.toolchain is None:
         why = f"description only: no compiler for {target.name} is known that works without the device"
-    elif target.offline in COMPILED_HERE:
-        why = f"not compiled: its toolchain is not installed; `kernelsmith targets install {target.name}` does it"
     else:
-        why = f"not compiled: nothing here drives the compiler of {target.toolchain.distribution} yet"
+        why = f"not compiled: its toolchain is not installed; `kernelsmith targets install {target.name}` does it"
     return Fit(target=target.name, outcome=None, message=why)
 
 

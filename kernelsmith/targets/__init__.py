@@ -7,7 +7,6 @@ words it for proposers and `page` for people. Used by the judge, the commands an
 from kernelsmith.targets.facts import facts
 from kernelsmith.targets.files import available, fitting, load, resolve
 from kernelsmith.targets.schema import (
-    COMPILED_HERE,
     Access,
     Construct,
     Cores,
@@ -23,7 +22,6 @@ from kernelsmith.targets.schema import (
 )
 
 __all__ = [
-    "COMPILED_HERE",
     "Access",
     "Construct",
     "Cores",

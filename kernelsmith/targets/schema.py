@@ -45,10 +45,6 @@ class Offline(StrEnum):
     ASCEND = "ascend"
 
 
-COMPILED_HERE = frozenset({Offline.CUDA, Offline.HIP, Offline.ASCEND})
-"""Families that `kernelsmith.offline` has a module for; of others only descriptions are of use."""
-
-
 class Limits(Frozen):
     """What a kernel may not exceed; None where there is no such limit or where it isn't known."""
 

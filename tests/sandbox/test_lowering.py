@@ -11,6 +11,7 @@ from kernelsmith.sandbox.wire.messages import Failed, Lower, Lowered
 from tests.sandbox.players import Candidate, Packed, loaded
 
 HOPPER, AMPERE = (Chip(backend="cuda", arch=arch, warp_size=32) for arch in (90, 80))
+XE_HPC = Chip(backend="xpu", arch="pvc", warp_size=32)
 CDNA3, CDNA4 = (Chip(backend="hip", arch=arch, warp_size=64) for arch in ("gfx942", "gfx950"))
 SOURCE = """
 from triton.language.extra import libdevice
@@ -69,6 +70,23 @@ def test_each_target_has_its_own_front_end(candidate: Candidate) -> None:
     assert refused.outcome is Outcome.COMPILE_ERROR
     assert "fp8e4nv" in refused.message
     assert refused.line == 1 + 1 + SOURCE[: SOURCE.index("tl.float8e4nv")].count("\n")
+
+
+def test_intels_front_end_without_intels_triton(candidate: Candidate) -> None:
+    loaded(candidate, SOURCE)
+    candidate.called(Packed([torch.ones(16, 16), torch.zeros(16, 16)]))
+    mixed, float8 = lowered(candidate, XE_HPC)
+    assert isinstance(mixed, Kernel) and isinstance(float8, Kernel)
+    assert "inputPrecision = tf32" in mixed.ttir and "__nv_erff" in mixed.ttir
+    assert mixed.options == {"num_warps": 2}
+
+
+def test_a_dot_below_the_least_of_intels_matrix_unit(candidate: Candidate) -> None:
+    loaded(candidate, SOURCE.replace("B=16", "B=8"))
+    candidate.called(Packed([torch.ones(8, 8), torch.zeros(8, 8)]))
+    refused = lowered(candidate, XE_HPC)[0]
+    assert isinstance(refused, Failed) and refused.outcome is Outcome.COMPILE_ERROR
+    assert "N >= 16" in refused.message
 
 
 def test_the_kernel_still_runs_afterwards(candidate: Candidate) -> None:

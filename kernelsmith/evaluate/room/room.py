@@ -36,7 +36,7 @@ from kernelsmith.evaluate.truth.dynamic import refuse_dynamic
 from kernelsmith.evaluate.truth.trivial import refuse_trivial
 from kernelsmith.evaluate.truth.truths import LIMIT_BYTES, Truths
 from kernelsmith.model import Confinement, OperatorRef, Seed
-from kernelsmith.offline import ascend
+from kernelsmith.offline import ascend, intel
 from kernelsmith.offline import builds as offline
 from kernelsmith.offline.builds import Builds
 from kernelsmith.operators.load import LoadedOperator, load
@@ -61,10 +61,15 @@ PROBE_SECONDS = 30.0
 MODEL_SEED = 42
 """Under which `Model` and `ModelNew` are constructed (KernelBench's own default)."""
 
-TOLD = {Offline.ASCEND: ascend.PLACE_VARIABLE}
-"""By family, the variable that names its toolchain's folder to a compiler's process."""
+TOLD = {Offline.ASCEND: ascend.told, Offline.XPU: intel.told}
+"""By family, what a compiler's process is told of its toolchain."""
 KEPT_SHARE = 1 / 8
 """Of the machine's memory, the most that truths may take, and arenas that nobody uses."""
+
+
+def with_home(path: str) -> str:
+    """An interpreter is of use with its library only, which lies around it."""
+    return str(Path(path).resolve().parents[1]) if Path(path).is_file() else path
 
 
 def runtime(target: Target) -> dict[str, str]:
@@ -163,7 +168,7 @@ class Room:
                 self._zygote = Zygote(
                     preload=(*PRELOAD, *filter(None, [self.target.plugin]), self.target.module),
                     warm=WARM if info.backend == "cpu" or info.arch is not None else "",
-                    readable=(*cards.readable(self.target, self.card), *compilers.values()),
+                    readable=(*cards.readable(self.target, self.card), *map(with_home, compilers.values())),
                     environment={**self._environment(), **compilers, **cards.variables(self.target)},
                     unsafe=self._unsafe,
                     without=self._without,
@@ -188,13 +193,13 @@ class Room:
         return {**ENVIRONMENT, "KERNELSMITH_CPU_THREADS": str(self.threads), **runtime(self.target)}
 
     def _compilers(self) -> dict[str, str]:
-        """Where the toolchains are that compile for other chips, as a compiler's process is told."""
-        if not toolchains.any_recorded():
+        """What a compiler's process is told of the toolchains for other chips."""
+        if not toolchains.recorded():
             return {}
-        found = {}
+        found = dict[str, str]()
         for target in map(self.described, available(self._targets)):
-            if target.offline in TOLD and (place := toolchains.located(target)) is not None:
-                found[TOLD[target.offline]] = str(place)
+            if target.offline in TOLD and (there := toolchains.installed(target)) is not None:
+                found |= TOLD[target.offline](there)
         return found
 
     @property

@@ -84,10 +84,9 @@ def _front_end(launched: _Launched, chip: Chip) -> tuple[str, dict[str, Any]]:
     """TTIR, and the options that the launch named."""
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
-    from triton.compiler.compiler import make_backend
 
     source, target = launched.compiled.src, GPUTarget(chip.backend, chip.arch, chip.warp_size)
-    backend = make_backend(target)
+    backend = _backend(target)
     metadata = launched.compiled.metadata
     options = {name: getattr(metadata, name) for name in given_options(metadata) & ALLOWED_OPTIONS}
     decided = {name: getattr(metadata, name) for name in _DECIDED}
@@ -103,6 +102,17 @@ def _front_end(launched: _Launched, chip: Chip) -> tuple[str, dict[str, Any]]:
         implementation, modules = backend.get_codegen_implementation(parsed), backend.get_module_map()
         module = again.make_ir(target, parsed, implementation, modules, context)
         return str(stages["ttir"](module, {})), options
+
+
+def _backend(target: Any) -> Any:
+    """Triton's own for the target; Intel's is in no Triton that kernelsmith runs with."""
+    from triton.compiler.compiler import make_backend
+
+    if target.backend != "xpu":
+        return make_backend(target)
+    from kernelsmith.sandbox.record.intel_front import IntelFront
+
+    return IntelFront(target)
 
 
 def _attributes(backend: Any, known: Mapping[_Path, Any], nbytes: Mapping[_Path, int]) -> dict[_Path, Any]:
