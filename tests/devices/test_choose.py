@@ -84,5 +84,5 @@ def test_how_far_a_target_can_be_used_without_its_device(nodes: set[str]) -> Non
     assert choose.use_of(targets.load("cpu")) == "ready"
     assert choose.use_of(targets.load("nvidia-h200")) == "toolchain"
     assert choose.use_of(targets.load("metax")) == "description only"
-    assert choose.use_of(targets.load("intel-max")) == "description only"
-    assert choose.use_of(targets.load("ascend-950")) in ("offline", "toolchain")
+    assert choose.use_of(targets.load("intel-max")) == "offline", "recorded nowhere in a test"
+    assert choose.use_of(targets.load("ascend-950")) == "offline"
