@@ -170,12 +170,12 @@ class Ledger:
         self._remember(trial)
         self._spend(trials=0 if trial.number in self.calls else 1)
 
-    def add_unparsed(self, number: int, reason: str) -> TrialRecord:
-        """A reply without a kernel: paid for, recorded, judged on the spot."""
+    def add_unparsed(self, number: int, outcome: Outcome, reason: str) -> TrialRecord:
+        """A reply without a kernel, or with changes that do not apply: paid for, recorded, judged on the spot."""
         call = self.calls[number]
         candidate = Candidate(source="", origin=call.model, parents=call.parents)
         self.add(TrialRecord(number=number, candidate=candidate, repairs=call.repairs))
-        evaluation = Evaluation(outcome=Outcome.NO_CODE, stage=Stage.PARSE, message=reason)
+        evaluation = Evaluation(outcome=outcome, stage=Stage.PARSE, message=reason)
         return self.judged(number, Level.QUICK, evaluation)
 
     def _remember(self, trial: TrialRecord) -> None:

@@ -125,13 +125,14 @@ def _user(page: _Page, brief: Brief) -> str:
         case Move.IMPROVE if base is not None:
             aim, best = _aim(page, brief), _bests(page, brief.best)
             changes = {"number": base.number, "best": best, "aim": aim, "failures": _failures(page, brief)}
-            return page.fill("improve", **changes, budget=_budget(page, brief))
+            return page.fill("improve", **changes, blocks=_blocks(page, base), budget=_budget(page, brief))
         case Move.RECOMBINE if base is not None and brief.partner is not None:
             numbers = {"number": base.number, "other": brief.partner.number}
             shown = {"best": _bests(page, (base,)), "partner": _bests(page, (brief.partner,))}
             return page.fill("recombine", **numbers, **shown, budget=_budget(page, brief))
         case Move.SIMPLIFY if base is not None:
-            return page.fill("simplify", number=base.number, best=_bests(page, (base,)), budget=_budget(page, brief))
+            shown = {"best": _bests(page, (base,)), "blocks": _blocks(page, base)}
+            return page.fill("simplify", number=base.number, **shown, budget=_budget(page, brief))
         case Move.PORT if brief.port is not None:
             best = page.fill("parts/against", best=_bests(page, brief.best[-1:])) if brief.best else ""
             source = fence(_cut(brief.port.source, MAX_SOURCE_CHARS), "python")
@@ -183,8 +184,19 @@ def _repair(page: _Page, brief: Brief, trial: Trial, evaluation: Evaluation) -> 
     if evaluation.outcome is Outcome.NO_CODE:
         reason = _cut(evaluation.message, MAX_MESSAGE_CHARS)
         return page.fill("no_code", number=trial.number, reason=reason, name=brief.operator.name)
+    if evaluation.outcome is Outcome.PATCH_FAILED and brief.partner is not None:
+        numbers = {"number": trial.number, "other": brief.partner.number}
+        meant = fence(_cut(brief.partner.candidate.source, MAX_SOURCE_CHARS), "python")
+        return page.fill("unapplied", **numbers, reason=line(evaluation.message, MAX_MESSAGE_CHARS), source=meant)
     source = fence(_cut(trial.candidate.source, MAX_SOURCE_CHARS), "python")
-    return page.fill("repair", number=trial.number, source=source, failure=_failure(page, trial))
+    parts = {"failure": _failure(page, trial), "blocks": _blocks(page, trial)}
+    return page.fill("repair", number=trial.number, source=source, **parts)
+
+
+def _blocks(page: _Page, trial: Trial) -> str:
+    """That changes will do, where the model is shown the whole text that they apply to."""
+    shown = len(trial.candidate.source) <= MAX_SOURCE_CHARS
+    return page.fill("parts/blocks", number=trial.number) if shown else ""
 
 
 def _failure(page: _Page, trial: Trial, *, source: bool = False) -> str:

@@ -187,7 +187,7 @@ class Brief(Frozen):
     """Best passed trials, fastest last (a model reads the end best); where the move works on one of them, that one is
     the last."""
     partner: Trial | None = None
-    """The other kernel of a recombination."""
+    """The other kernel of a recombination, or the one that changes were meant for which do not apply."""
     port: Seed | None = None
     """A kernel for another target or operator, to be brought over."""
     findings: tuple[Finding, ...] = ()

@@ -339,9 +339,11 @@ class _Loop:
     def accept(self, number: int) -> None:
         """Turn a stored reply into a trial: with a kernel to be judged, or with the verdict that it holds none."""
         call = self.ledger.calls[number]
-        parsed = parse(call.reply, self.spec.info.name)
-        if isinstance(parsed, NoCode):
-            self.tools.emit(self.judged(self.ledger.add_unparsed(number, parsed.reason)))
+        base = self.ledger.trials.get(call.base) if call.base is not None else None
+        parsed = parse(call.reply, self.spec.info.name, base.candidate.source or None if base is not None else None)
+        if not isinstance(parsed, str):
+            outcome = Outcome.NO_CODE if isinstance(parsed, NoCode) else Outcome.PATCH_FAILED
+            self.tools.emit(self.judged(self.ledger.add_unparsed(number, outcome, parsed.reason)))
             return
         candidate = Candidate(source=parsed, origin=call.model, parents=call.parents)
         self.ledger.add(TrialRecord(number=number, candidate=candidate, repairs=call.repairs))

@@ -165,6 +165,20 @@ def test_repairs_of_one_kernel_end_after_three(store: Store) -> None:
     assert result.outcomes == {"no_code": 1, "compile_error": 5}
 
 
+def test_changes_apply_to_the_kernel_that_was_shown_or_are_mended(store: Store) -> None:
+    wanted = "<<<<<<< SEARCH\n    return x, '# faster {}'\n=======\n    return x, '# faster 2.0'\n>>>>>>> REPLACE\n"
+    bench = Bench(
+        store, Scripted([code("faster 1.5"), wanted.format("1.4"), code("wrong_values"), wanted.format("1.5")])
+    )
+    result = bench.start(Budget(max_trials=4), width=1)
+    assert result.outcomes == {"passed": 2, "patch_failed": 1, "wrong_values": 1}
+    assert result.winner is not None and result.winner.trial == 4
+    mending = bench.proposers[0].asked[2]
+    assert mending.brief.move is Move.REPAIR and mending.brief.partner is not None
+    assert "line 3 is" in mending.prompt.user and "# faster 1.5" in mending.prompt.user
+    assert "# faster 2.0" in Path(result.winner.kernel).read_text()
+
+
 def test_wrong_values_are_told_and_not_repaired(store: Store) -> None:
     bench = Bench(store, Scripted([code("wrong_values"), code("faster 1.5"), code("faster 1.2")]))
     bench.start(Budget(max_trials=3))

@@ -19,7 +19,7 @@ from kernelsmith.model import OperatorInfo
 from kernelsmith.proposal import Brief, Candidate, Reply, Usage
 from kernelsmith.propose import Request
 from kernelsmith.propose.numeric import NumericSearch, pruned
-from kernelsmith.propose.reply import NoCode, parse
+from kernelsmith.propose.reply import parse
 from kernelsmith.text import fence
 
 CLASS_ENTRY = "ModelNew"
@@ -51,7 +51,7 @@ class OfflineProposer:
             for origin, source in self._ideas(brief):
                 text = _wrapped(origin, source)
                 module = parse(text, brief.operator.name)
-                if isinstance(module, NoCode):
+                if not isinstance(module, str):
                     continue
                 candidate = Candidate(source=module, origin=self.spec)
                 if candidate.id not in self._proposed:

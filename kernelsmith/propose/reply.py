@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kernelsmith.propose.blocks import NotApplied, applied, has_blocks
+
 MAX_PARSED_CHARS = 400_000
 """Longer blocks are not parsed here; the screen refuses them anyway."""
 _MAX_FENCES = 200
@@ -39,16 +41,19 @@ class _Block:
     info: str
 
 
-def parse(text: str, entry: str) -> str | NoCode:
-    """The module in a reply. `entry` is the function (or class) it must define; the last module that does wins."""
+def parse(text: str, entry: str, base: str | None = None) -> str | NoCode | NotApplied:
+    """The module in a reply. `entry` is the function (or class) it must define; the last module that does wins. Without
+    one, blocks of changes apply to `base`."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     answer = _without_thinking(plain)
     if not answer.strip():
         return NoCode("the reply holds reasoning and no answer" if plain.strip() else "the reply is empty")
     blocks = list(_blocks(answer))
     for block in reversed(blocks):
-        if _defines(block.text, entry):
+        if _defines(block.text, entry) and not has_blocks(block.text):
             return _tidy(block.text)
+    if has_blocks(answer):
+        return applied(answer, base)
     if not blocks and (module := _unfenced(answer, entry)) is not None:
         return _tidy(module)
     for block in reversed(blocks):

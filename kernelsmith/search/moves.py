@@ -56,7 +56,7 @@ class Choice:
     base: TrialRecord | None = None
     """The one that is changed; None: the reply is a module of its own."""
     partner: TrialRecord | None = None
-    """Of a recombination."""
+    """The other kernel of a recombination, or the one that changes were meant for which do not apply to it."""
     port: Seed | None = None
     """What is brought over."""
 
@@ -83,7 +83,7 @@ def next_move(past: Past, may: Collection[Move] = ALL) -> Choice:
     """What the next call does; one of `may`, or else the nearest that is: a draft is always possible."""
     broken = to_mend(past.trials, past.calls)
     if broken is not None and Move.REPAIR in may:
-        return Choice(Move.REPAIR, broken)
+        return Choice(Move.REPAIR, broken, _meant(broken, past))
     kept = archive(past.ranked)
     if kept.best is None:
         port = _port(past) if Move.PORT in may and _made(past, Move.DRAFT) else None
@@ -117,6 +117,15 @@ def _repairs_before(trial: TrialRecord, trials: Mapping[int, TrialRecord]) -> in
     while current.repairs is not None and current.repairs in trials:
         count, current = count + 1, trials[current.repairs]
     return count
+
+
+def _meant(broken: TrialRecord, past: Past) -> TrialRecord | None:
+    """The kernel that changes were meant for which do not apply: the broken trial has no text of its own."""
+    if broken.evaluation is None or broken.evaluation.outcome is not Outcome.PATCH_FAILED:
+        return None
+    call = next((c for c in past.calls if c.number == broken.number), None)
+    base = past.trials.get(call.base) if call is not None and call.base is not None else None
+    return base if base is not None and base.candidate.source else None
 
 
 def _special(wanted: Move, past: Past, kept: Archive) -> Choice | None:
