@@ -1,11 +1,12 @@
 """Does the cost model order kernels as a clock does? Spearman's rank correlation of estimate and measured time.
 
-    python -m benchmarks.cost [--device cpu] [--seconds 1.0] [FAMILY ...]
+    python -m benchmarks.cost [--device cpu] [--seconds 1.0] [--keep FOLDER] [FAMILY ...]
 
 Each family is one operator and at least 30 right kernels for it that differ in what the model sees: block sizes, reads
 that are repeated, strides, special functions, tiles. They are judged and timed as in a run, one after another; work is
 counted as `--without-device` counts it, and the estimate is made with the device's measured bandwidth and, on the CPU,
-with this machine's cores. One line per family. Nothing is a test: a busy machine spoils it.
+with this machine's cores. One line per family, and the variants that are ranked worst. What was counted and measured is
+kept in FOLDER, and a family that is there is only estimated again. Nothing is a test: a busy machine spoils it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import argparse
 import itertools
 import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelsmith.base import Frozen
 from kernelsmith.compiled import Build
+from kernelsmith.estimate import Counts
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.model import Job, OperatorRef
@@ -31,6 +35,8 @@ HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
 OPERATOR_HEAD = "import torch\nfrom kernelsmith import Dim, operator, tensor, workload\n\n"
 FLOPS_PER_CORE = 64e9
 """Float32 of a core with 8 lanes, two multiply-adds a cycle at 2 GHz; only the ratio to bandwidth matters."""
+SHOWN = 5
+"""Of the variants that are ranked worst."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +46,30 @@ class Family:
     """Python with named places; a variant fills them."""
     places: dict[str, tuple[int, ...]]
 
-    def variants(self) -> Iterator[str]:
+    def variants(self) -> Iterator[tuple[str, str]]:
+        """What is filled in, in words, and the source."""
         for values in itertools.product(*self.places.values()):
             source = self.kernel
             for name, value in zip(self.places, values, strict=True):
                 source = source.replace(f"@{name}@", str(value))
-            yield HEAD + source
+            yield " ".join(f"{n}={v}" for n, v in zip(self.places, values, strict=True)), HEAD + source
+
+
+class Seen(Frozen):
+    """One variant: what was counted, compiled and measured of it."""
+
+    variant: str
+    counts: tuple[Counts, ...]
+    builds: tuple[Build, ...]
+    microseconds: float
+
+
+class Kept(Frozen):
+    """What is kept of a family."""
+
+    target: Target
+    """With its peaks as they were measured then."""
+    seen: tuple[Seen, ...]
 
 
 FAMILIES = {
@@ -165,12 +189,13 @@ def with_peaks(target: Target, room: Room) -> Target:
     return target.model_copy(update={"peaks": target.peaks.model_copy(update=unknown)})
 
 
-def pairs(family: Family, room: Room, target: Target, folder: Path, seconds: float) -> Iterator[tuple[float, float]]:
-    """Estimated and measured microseconds of every variant that passed."""
+def watched(family: Family, room: Room, folder: Path, seconds: float) -> Iterator[Seen]:
+    """Every variant that passed."""
     path = folder / "op.py"
     path.write_text(family.operator, encoding="utf-8")
+    target = room.target
     chip = chip_of(target) if target.torch_device != "cpu" else None
-    for source in family.variants():
+    for variant, source in family.variants():
         job = Job(
             operator=OperatorRef(path=str(path)),
             target=target.name,
@@ -184,22 +209,46 @@ def pairs(family: Family, room: Room, target: Target, folder: Path, seconds: flo
         )
         found = evaluate(job, room)
         if found.outcome is not Outcome.PASSED or not found.timings:
-            print(f"  left out: {found.outcome}: {found.message.splitlines()[0] if found.message else 'not timed'}")
+            why = found.message.splitlines()[0] if found.message else "not timed"
+            print(f"  {variant} left out: {found.outcome}: {why}")
             continue
-        builds: tuple[Build, ...] = found.builds
-        (estimate,) = cost.estimates(target, found.counts, builds)
-        yield estimate.microseconds, 1e3 * found.timings[0].median_ms
+        median = 1e3 * found.timings[0].median_ms
+        yield Seen(variant=variant, counts=found.counts, builds=found.builds, microseconds=median)
 
 
-def spearman(found: list[tuple[float, float]]) -> float:
-    """Rank correlation; ties share their mean rank."""
-    estimated, measured = (ranks(column) for column in zip(*found, strict=True))
-    return statistics.correlation(estimated, measured)
+def lines(name: str, kept: Kept) -> Iterator[str]:
+    """How well the family is ranked, and which variants are ranked worst."""
+    measured = [one.microseconds for one in kept.seen]
+    estimated = [cost.estimates(kept.target, one.counts, one.builds)[0].microseconds for one in kept.seen]
+    by_clock, by_model = ranks(measured), ranks(estimated)
+    rho = statistics.correlation(by_model, by_clock)
+    spread = max(measured) / min(measured)
+    yield f"{name:12} {len(measured):3} kernels, slowest {spread:5.1f} x fastest: rho = {rho:.2f}"
+    for i in sorted(range(len(measured)), key=lambda i: -abs(by_clock[i] - by_model[i]))[:SHOWN]:
+        yield (
+            f"  {kept.seen[i].variant:22} estimated {estimated[i]:9.1f} us, number {by_model[i] + 1:g}; "
+            f"measured {measured[i]:9.1f} us, number {by_clock[i] + 1:g}"
+        )
 
 
-def ranks(values: tuple[float, ...]) -> list[float]:
+def ranks(values: Sequence[float]) -> list[float]:
+    """From 0; ties share their mean."""
     ordered = sorted(values)
     return [statistics.mean((ordered.index(v), len(ordered) - 1 - ordered[::-1].index(v))) for v in values]
+
+
+def family(name: str, device: str, seconds: float, folder: Path | None) -> Kept:
+    """From the folder, or watched now."""
+    file = folder / f"{name}-{device}.json" if folder is not None else None
+    if file is not None and file.exists():
+        return Kept.model_validate_json(file.read_bytes())
+    with closing(Room(device)) as room, tempfile.TemporaryDirectory() as scratch:
+        seen = tuple(watched(FAMILIES[name], room, Path(scratch), seconds))
+        kept = Kept(target=with_peaks(room.target, room), seen=seen)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(kept.model_dump_json(), encoding="utf-8")
+    return kept
 
 
 def main() -> None:
@@ -207,17 +256,11 @@ def main() -> None:
     parser.add_argument("families", nargs="*", choices=[[], *FAMILIES])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", type=float, default=1.0, help="of measurement for each kernel")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
     arguments = parser.parse_args()
-    room = Room(arguments.device)
-    try:
-        target = with_peaks(room.target, room)
-        for name in arguments.families or FAMILIES:
-            with tempfile.TemporaryDirectory() as folder:
-                found = list(pairs(FAMILIES[name], room, target, Path(folder), arguments.seconds))
-            spread = max(m for _, m in found) / min(m for _, m in found)
-            print(f"{name:12} {len(found):3} kernels, slowest {spread:5.1f} x fastest: rho = {spearman(found):.2f}")
-    finally:
-        room.close()
+    for name in arguments.families or FAMILIES:
+        kept = family(name, arguments.device, arguments.seconds, arguments.keep)
+        print("\n".join(lines(name, kept)), flush=True)
 
 
 if __name__ == "__main__":

@@ -76,6 +76,22 @@ class Found(Frozen):
     """Of the candidate's source."""
 
 
+class Run(Frozen):
+    """A load whose lanes read neighbouring elements."""
+
+    line: int | None = None
+    """Of the candidate's source."""
+    elements: int = Field(gt=0, lt=2**31)
+    """Of the block that is loaded."""
+    together: int = Field(gt=0, lt=2**31)
+    """That are neighbours: the extent of the block along that axis."""
+    element_bytes: int = Field(gt=0, le=64)
+
+    def wide(self, threads: int, nbytes: int) -> bool:
+        """Whether so many threads could each load so many bytes at once, were all aligned."""
+        return min(self.together, self.elements // threads) * self.element_bytes >= nbytes
+
+
 class Build(Frozen):
     """One kernel, as the candidate launches it, compiled for one chip."""
 
@@ -99,6 +115,7 @@ class Build(Frozen):
     resources: Resources | None = None
     constructs: tuple[Found, ...] = Field(default=(), max_length=64)
     """Whatever the devices think of them."""
+    runs: tuple[Run, ...] = Field(default=(), max_length=64)
     seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Wall time of the compilation, also where it was known already."""
 

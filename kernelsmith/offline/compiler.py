@@ -23,6 +23,7 @@ from kernelsmith.errors import InfrastructureError
 from kernelsmith.offline import amd, ascend, intel, nvidia
 from kernelsmith.offline.count import count
 from kernelsmith.offline.lint import found_in
+from kernelsmith.offline.runs import runs_in
 from kernelsmith.offline.wire import (
     REQUESTS,
     Compile,
@@ -86,7 +87,8 @@ def _looked_through(request: Count | Inspect) -> CompilerReply:
     try:
         if isinstance(request, Count):
             return count(request)
-        return Inspected(found=found_in(request.kernel.ttir, request.kernel.name))
+        ttir = request.kernel.ttir
+        return Inspected(found=found_in(ttir, request.kernel.name), runs=runs_in(ttir))
     except (TtirError, UnsupportedConstruct, ValueError, MemoryError) as error:
         return Failed(outcome=Outcome.COMPILE_ERROR, message=f"{what}: {error}"[:_MESSAGE_CHARS])
 

@@ -20,8 +20,8 @@ from kernelsmith.targets import Construct, Target
 TENSOR_MEMORY_COLUMNS = 512
 """Of Blackwell's tensor memory, per multiprocessor: PTX ISA, tcgen05.alloc."""
 LOW_OCCUPANCY = 0.25
-NARROW_BYTES = 4
-"""Loads of at most so many bytes per thread leave most of a memory transaction to other instructions."""
+NARROW_BYTES, WIDE_BYTES = 4, 16
+"""Per thread: loads of at most the first take four instructions or more for what one could, which is the second."""
 
 
 def chip_of(target: Target) -> Chip | None:
@@ -159,11 +159,11 @@ def _looked_at(build: Build, target: Target, residents: Occupancy | None) -> tup
             said.append(f"{at}{rule.level}: {rule.says}" + (f" {rule.instead}" if rule.instead else ""))
     useless = sorted(set(target.useless_knobs) & {name for name, value in build.options.items() if value is not None})
     said += [f"{', '.join(useless)}: without effect on {article(target)}"] if useless else []
-    taken = [*_warnings(build.resources, residents)] if build.resources is not None else []
+    taken = [*_warnings(build, build.resources, residents)] if build.resources is not None else []
     return (*said, *taken)
 
 
-def _warnings(taken: Resources, residents: Occupancy | None) -> list[str]:
+def _warnings(build: Build, taken: Resources, residents: Occupancy | None) -> list[str]:
     found = []
     if taken.spill_bytes:
         found.append(
@@ -171,9 +171,13 @@ def _warnings(taken: Resources, residents: Occupancy | None) -> list[str]:
         )
     if residents is not None and residents.share < LOW_OCCUPANCY:
         found.append(f"only {residents.warps} warps are resident on a multiprocessor ({residents.limiter} limit them)")
-    if taken.loads and max(taken.loads) <= NARROW_BYTES and sum(taken.loads.values()) > 1:
+    narrow = [run for run in build.runs if run.wide(taken.threads, WIDE_BYTES)]
+    if narrow and taken.loads and max(taken.loads) <= NARROW_BYTES:
+        lines = [str(n) for n in dict.fromkeys(run.line for run in narrow) if n is not None]
+        at = f"line{'s' * (len(lines) > 1)} {', '.join(lines)}: " if lines else ""
         found.append(
-            f"no load is wider than {max(taken.loads)} bytes per thread: contiguous, aligned blocks load 16 at once"
+            f"{at}neighbouring elements are loaded {max(taken.loads)} bytes at a time, though each thread has "
+            f"{WIDE_BYTES} of them: sizes and strides that are known multiples of {WIDE_BYTES} bytes load them at once"
         )
     return found
 

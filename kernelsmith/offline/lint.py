@@ -43,7 +43,7 @@ def found_in(ttir: str, name: str) -> tuple[Found, ...]:
         first[Construct.LONG_KERNEL_NAME] = Found(what=Construct.LONG_KERNEL_NAME.value)
     for function in module.functions.values():
         for construct, op in _Kernel(function).constructs():
-            first.setdefault(construct, Found(what=construct.value, line=_line(op)))
+            first.setdefault(construct, Found(what=construct.value, line=line_of(op)))
     return tuple(first.values())
 
 
@@ -84,7 +84,8 @@ def _is_library(value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id in ("tl", "triton", "language")
 
 
-def _line(op: Op) -> int | None:
+def line_of(op: Op) -> int | None:
+    """Of the candidate's source."""
     number = (op.location or "").rpartition(":")[2]
     return int(number) if number.isdigit() else None
 

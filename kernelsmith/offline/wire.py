@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from kernelsmith.base import Frozen
-from kernelsmith.compiled import Chip, Found, Resources
+from kernelsmith.compiled import Chip, Found, Resources, Run
 from kernelsmith.estimate import Work
 from kernelsmith.plan import Kernel
 from kernelsmith.sandbox.wire.messages import Broken, Failed
@@ -45,7 +45,7 @@ class Count(Frozen):
 
 
 class Inspect(Frozen):
-    """Find the constructs of one kernel that some devices lack or are slow at."""
+    """Find the constructs of one kernel that some devices lack or are slow at, and its loads of neighbours."""
 
     kind: Literal["inspect"] = "inspect"
     kernel: Kernel
@@ -70,6 +70,7 @@ class Counted(Frozen):
 class Inspected(Frozen):
     kind: Literal["inspected"] = "inspected"
     found: tuple[Found, ...] = Field(max_length=64)
+    runs: tuple[Run, ...] = Field(max_length=64)
 
 
 CompilerReply = Annotated[Compiled | Counted | Inspected | Failed | Broken, Field(discriminator="kind")]

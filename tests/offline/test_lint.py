@@ -93,11 +93,15 @@ def neighbours_exchanged(x, y):
     tl.store(y + b[:, None] * 4 + a[None, :], tl.trans(tl.load(x + a[:, None] * 8 + b[None, :])))
 
 
+def ttir(kernel: Any, **kinds: str) -> str:
+    """As it is compiled for an NVIDIA GPU."""
+    return str(triton.compile(ASTSource(kernel, kinds, {}), target=GPUTarget("cuda", 90, 32)).asm["ttir"])
+
+
 def found(kernel: Any, dtype: str = "i32") -> set[str]:
     names = kernel.arg_names
     kinds = {name: f"*{dtype}" if name in ("x", "y") else "i32" for name in names}
-    compiled = triton.compile(ASTSource(kernel, kinds, {}), target=GPUTarget("cuda", 90, 32))
-    return {one.what for one in found_in(compiled.asm["ttir"], kernel.__name__)}
+    return {one.what for one in found_in(ttir(kernel, **kinds), kernel.__name__)}
 
 
 @pytest.mark.parametrize(

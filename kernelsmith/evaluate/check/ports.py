@@ -32,6 +32,7 @@ from kernelsmith.sandbox.wire.messages import Choice, Failed
 _LOWERED_ELSEWHERE = frozenset({"npu"})
 """Backends of which no front end is here: their own tools lower the TTIR of the recording."""
 _MOST_KERNELS, _MOST_ASSUMED = 64, 16
+_NOTHING = Inspected(found=(), runs=())
 
 
 @dataclass
@@ -41,7 +42,7 @@ class _Port:
     name: str
     chip: Chip
     made: Kernel | Failed
-    constructs: tuple[Found, ...] = ()
+    inspected: Inspected = _NOTHING
     workloads: dict[str, None] = field(default_factory=dict)
     launches: list[Launch] = field(default_factory=list)
 
@@ -62,7 +63,8 @@ class _Port:
             dtypes=tuple(sorted({pointer.view.dtype for pointer in pointers})),
             options={n: v for n, v in self.made.options.items() if n in named} if isinstance(self.made, Kernel) else {},
             chip=self.chip,
-            constructs=self.constructs,
+            constructs=self.inspected.found,
+            runs=self.inspected.runs,
             **end,
         )
 
@@ -130,13 +132,14 @@ def ported(
 
 def _inspect(ports: Sequence[_Port], builds: Builds, in_source: tuple[Found, ...]) -> None:
     """Equal texts once; what cannot be read has no constructs but those of the source."""
-    known: dict[str, tuple[Found, ...]] = {}
+    known: dict[str, Inspected] = {}
     for port in ports:
         if isinstance(port.made, Kernel):
             if port.made.ttir not in known:
                 reply = builds.inspect(port.made)
-                known[port.made.ttir] = reply.found if isinstance(reply, Inspected) else ()
-            port.constructs = (*in_source, *known[port.made.ttir])
+                known[port.made.ttir] = reply if isinstance(reply, Inspected) else _NOTHING
+            seen = known[port.made.ttir]
+            port.inspected = seen.model_copy(update={"found": (*in_source, *seen.found)})
 
 
 def _launches(plan: LaunchPlan, number: int) -> Iterator[Launch]:
