@@ -58,8 +58,11 @@ class Counts(Frozen):
     workload: str
     needed_bytes: _Count
     """Of the operator's inputs and outputs, each once."""
-    kernels: tuple[Work, ...] = Field(max_length=64)
+    kernels: tuple[Work, ...] = Field(max_length=512)
+    """What torch does on the device beside them, too."""
     assumed: tuple[str, ...] = Field(default=(), max_length=16)
+    missing: tuple[str, ...] = Field(default=(), max_length=16)
+    """Why the work of a kernel is not known; nothing can be estimated then."""
 
 
 class Limit(StrEnum):

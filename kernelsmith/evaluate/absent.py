@@ -51,11 +51,13 @@ def evaluate(job: Job, room: Room, tell: Tell) -> Evaluation:
                 "counts": (),
             }
         )
+    unknown = dict.fromkeys(why for counts in found.counts for why in counts.missing)
     warnings = dict.fromkeys(f"{row.kernel}: {text}" for row in rows for text in row.warnings)
     notes = (
         *found.notes,
         f"not measured on {fit.article(target)}: proven on the processor",
         *([] if own or target.offline not in WARMS else [_UPSTREAM]),
+        *(f"no estimate: {why}" for why in unknown),
         *list(warnings)[:MOST_WARNINGS],
     )
     return found.model_copy(update={"notes": notes, "estimates": cost.estimates(target, found.counts, built)})

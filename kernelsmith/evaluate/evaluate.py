@@ -21,8 +21,9 @@ from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.configurations import refuse_wrong
 from kernelsmith.evaluate.check.examine import Examiner, examined
-from kernelsmith.evaluate.check.ports import counted, fingerprint, ported, recorded
+from kernelsmith.evaluate.check.ports import fingerprint, ported, recorded
 from kernelsmith.evaluate.check.screen import screen
+from kernelsmith.evaluate.check.work import counted
 from kernelsmith.evaluate.clock import noise
 from kernelsmith.evaluate.clock.bench import POOL, Bench, host_alone
 from kernelsmith.evaluate.clock.configs import Dispatch, Vector, choose
@@ -242,10 +243,11 @@ class _Evaluating:
         picks = {case.workload.label: vector for case, vector in dispatch.picks if case.workload is not None}
         found = recorded(self.operator, self.checker, picks)
         builds, nbytes = self.room.builds, job.counted
+        run = (self.candidate, self.launcher) if job.without_device else None  # else nothing is ranked by it
         return passed.model_copy(
             update={
                 "builds": ported(found, self.checker, self.candidate, builds, job.also, job.source),
-                "counts": counted(found, self.checker, builds, nbytes) if nbytes is not None else (),
+                "counts": counted(found, self.checker, builds, nbytes, run) if nbytes is not None else (),
                 "fingerprint": fingerprint(found),
             }
         )

@@ -52,7 +52,10 @@ def transaction_bytes(target: Target) -> int:
 
 
 def estimates(target: Target, counted: Sequence[Counts], builds: Sequence[Build]) -> tuple[Estimate, ...]:
-    """One per workload; `builds` are those for the target's chip."""
+    """One per workload; `builds` are those for the target's chip. None at all where some work is not known: what is
+    missing would be for nothing."""
+    if any(one.missing for one in counted):
+        return ()
     return tuple(_Model(target).estimate(counts, builds) for counts in counted)
 
 
@@ -115,7 +118,8 @@ class _Model:
         parts.total += slowest + scalar
         if residents is not None:
             parts.occupancy = residents.share
-        parts.waves = programs / at_once
+        if taken is not None:
+            parts.waves = programs / at_once
 
     def _memory(self, work: Work, taken: Resources | None, resident: float) -> float:
         """What is new comes from memory, what was touched before from the shared cache; too few bytes in flight make

@@ -1,11 +1,13 @@
 """Counts what a kernel's launches do, by following its TTIR: bytes of global memory in whole transactions, operations
 by unit, atomics.
 
-Nothing of the candidate is run. A few programs, spread over the grid, are followed operation by operation with what
-`indices` knows (loops go round, masks count, addresses are told apart by transaction), and what they do is scaled to
-the grid. What is shared between programs is extrapolated from how much of the second half of them was new. A branch
-whose condition was loaded is taken, and a loop whose bounds were loaded goes round once; both are said. Bounded in
-operations, since the text is hostile. Called in the compiler's process and by tests.
+Nothing of the candidate is run here. A few programs, spread over the grid, are followed operation by operation with
+what `indices` knows (masks count, addresses are told apart by transaction). How often each block is entered by all
+programs together is known where the kernel was run with counters (`tallied`): each block's work is taken that often,
+so that no loop, branch or program hides any. Else what was followed is scaled to the grid; a branch whose condition was
+loaded is taken then, and a loop whose bounds were loaded goes round once, and both are said. What is shared between
+programs is extrapolated from how much of the second half of them was new. Bounded in operations, since the text is
+hostile. Called in the compiler's process and by tests.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import numpy as np
 
 from kernelsmith.estimate import Unit, Work
 from kernelsmith.offline.indices import Known, known_result
+from kernelsmith.offline.tallied import blocks
 from kernelsmith.offline.wire import Count, Counted, Launched
 from kernelsmith.triton_cpu.read.ir import Block, Element, Function, Module, Op, Region, Type, Value
 from kernelsmith.triton_cpu.read.parse import parse
@@ -51,9 +54,9 @@ class _Enough(Exception):  # noqa: N818 - a limit of ours was reached; what was 
 
 @dataclass
 class _Tally:
-    """Of the programs that were followed of one launch."""
+    """What was followed in one block, or of a whole launch."""
 
-    transaction: int
+    entered: int = 0
     read: float = 0.0
     written: float = 0.0
     asked: float = 0.0
@@ -61,112 +64,119 @@ class _Tally:
     unknown: float = 0.0
     """Bytes at addresses that are not known; taken for distinct ones."""
     operations: Counter[Unit] = field(default_factory=Counter)
-    touched: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Numbers of transactions, by buffer."""
 
-    def access(self, addresses: Known | None, mask: Known | None, kind: Type, *, store: bool) -> None:
-        size = kind.element.bytes
-        lanes = kind.count if mask is None else int(np.count_nonzero(mask))
-        self.asked += lanes * size
-        if addresses is None:
-            moved = float(lanes * max(size, self.transaction))
-            self.unknown += moved
-        else:
-            chosen = addresses if mask is None else np.broadcast_to(addresses, mask.shape)[mask.astype(bool)]
-            parts = np.union1d(chosen // self.transaction, (chosen + size - 1) // self.transaction)
-            moved = float(len(parts) * self.transaction)
-            for buffer in np.unique(parts * self.transaction >> BUFFER_BITS).tolist():
-                own = parts[parts * self.transaction >> BUFFER_BITS == buffer]
-                self.touched[buffer].update(own.tolist())
-        if store:
-            self.written += moved
-        else:
-            self.read += moved
+    @property
+    def moved(self) -> float:
+        return self.read + self.written
+
+    def add(self, other: _Tally, scale: float) -> None:
+        for name in ("read", "written", "asked", "atomics", "unknown"):
+            setattr(self, name, getattr(self, name) + scale * getattr(other, name))
+        self.operations.update({unit: math.ceil(scale * number) for unit, number in other.operations.items()})
 
 
 def count(request: Count) -> Counted:
-    """The work of all launches of one kernel on one workload. Raises TtirError and UnsupportedConstruct."""
+    """The work of all launches of one kernel on one workload. Raises TtirError, UnsupportedConstruct, and ValueError
+    for a text whose blocks are not those that were counted."""
     module, transaction = parse(request.kernel.ttir), request.transaction_bytes
-    total = Counter[str]()
-    operations = Counter[Unit]()
+    total = _Tally()
+    programs, distinct = 0, 0.0
     assumed: dict[str, None] = {}
     for launch in request.launches:
-        programs = math.prod(launch.grid)
-        if not programs:
+        if not math.prod(launch.grid):
             continue
         follower = _Follower(module, launch, request.buffers, transaction)
-        share = follower.follow()
-        tally = follower.tally
+        follower.follow()
+        whole = follower.whole()
         assumed |= follower.assumed
-        scale = programs / share
-        total["programs"] += programs
-        for what, number in (("read", tally.read), ("written", tally.written), ("asked", tally.asked)):
-            total[what] += round(number * scale)
-        total["atomics"] += round(tally.atomics * scale)
-        total["distinct"] += round(follower.distinct(programs, share))
-        operations.update({unit: round(number * scale) for unit, number in tally.operations.items()})
+        programs += math.prod(launch.grid)
+        distinct += follower.distinct(whole)
+        total.add(whole, 1)
+    read, written = round(total.read), round(total.written)
     work = Work(
         kernel=request.kernel.name,
         launches=len(request.launches),
-        programs=total["programs"],
-        read_bytes=total["read"],
-        written_bytes=total["written"],
-        distinct_bytes=min(total["distinct"], total["read"] + total["written"]),
-        asked_bytes=total["asked"],
+        programs=programs,
+        read_bytes=read,
+        written_bytes=written,
+        distinct_bytes=min(round(distinct), read + written),
+        asked_bytes=round(total.asked),
         transaction_bytes=transaction,
-        atomics=total["atomics"],
-        operations=dict(operations),
+        atomics=round(total.atomics),
+        operations=dict(total.operations),
     )
     return Counted(work=work, assumed=tuple(assumed))
 
 
 class _Follower:
-    """Follows programs of one launch; `tally` and `assumed` grow."""
+    """Follows programs of one launch; `assumed` grows."""
 
     def __init__(self, module: Module, launch: Launched, buffers: Mapping[int, int], transaction: int) -> None:
         self._module = module
         self._launch = launch
         self._buffers = buffers
+        self._transaction = transaction
         self._left = MOST_OPERATIONS
         self._depth = 0
         self._program = (0, 0, 0)
-        self.tally = _Tally(transaction)
-        self.assumed: dict[str, None] = {}
+        self._followed = 0
+        """Programs, to their ends or begun."""
+        self._tallies: dict[Block, _Tally] = defaultdict(_Tally)
+        self._here = _Tally()
+        """Of the block that is followed now."""
+        self._touched: dict[int, set[int]] = defaultdict(set)
+        """Numbers of transactions, by buffer."""
         self._grown: list[dict[int, int]] = []
         """After each program: distinct transactions by buffer."""
+        self.assumed: dict[str, None] = {}
 
-    def follow(self) -> int:
-        """Follow programs; returns how many."""
-        numbers = _spread(math.prod(self._launch.grid))
+    def follow(self) -> None:
+        """Follow programs, as many as may be."""
         x, y, _ = self._launch.grid
         arguments = [None if a is None else _number(a) for a in self._launch.arguments]
-        for done, number in enumerate(numbers):
+        for number in _spread(math.prod(self._launch.grid)):
             self._program = (number % x, number // x % y, number // x // y)
+            self._followed += 1
             try:
                 self._function(self._module.kernel, arguments)
             except _Enough:
-                if not done:
-                    self.assumed["a program is too long to be followed to its end: its first part was counted"] = None
-                    self._look()
-                    return 1
-                return done  # the few operations of the program that was cut short weigh little
-            self._look()
-        return len(numbers)
+                self.assumed["programs are too long to be followed to their ends: what came first was counted"] = None
+                break
+            finally:
+                self._grown.append({buffer: len(found) for buffer, found in self._touched.items()})
 
-    def _look(self) -> None:
-        self._grown.append({buffer: len(found) for buffer, found in self.tally.touched.items()})
+    def whole(self) -> _Tally:
+        """The work of all programs: of each block as often as it was entered, or as the programs that were followed."""
+        total, entries = _Tally(), self._launch.entries
+        if entries is None:
+            for tally in self._tallies.values():
+                total.add(tally, math.prod(self._launch.grid) / self._followed)
+            return total
+        self.assumed.clear()  # how often, and by which way, is known
+        for block, times in zip(blocks(self._module), entries, strict=True):
+            if times and not self._tallies[block].entered:
+                self.assumed["what no program that was followed reached is taken for loads and stores apart"] = None
+                self._enter(block)
+                for op in block.ops:
+                    self._work(op, [None] * len(op.operands))
+            if times:
+                total.add(self._tallies[block], times / self._tallies[block].entered)
+        return total
 
-    def distinct(self, programs: int, followed: int) -> float:
+    def distinct(self, whole: _Tally) -> float:
         """Bytes that all programs touch together: the second half of those followed says how much each brings, and no
-        buffer has more than its size."""
+        buffer has more than its size. Where they did more than what was followed tells, they touched more."""
+        programs, followed = math.prod(self._launch.grid), self._followed
+        expected = sum(tally.moved for tally in self._tallies.values()) * programs / followed
+        more = max(1.0, whole.moved / expected) if expected else 1.0
         half = len(self._grown) // 2
         earlier = self._grown[half - 1] if half else {}
         total = 0.0
         for buffer, touched in self._grown[-1].items():
             new = (touched - earlier.get(buffer, 0)) / max(1, len(self._grown) - half)
-            whole = math.ceil(self._buffers.get(buffer, 0) / self.tally.transaction)
-            total += min(touched + new * (programs - followed), max(touched, whole)) * self.tally.transaction
-        return total + min(self.tally.unknown * programs / followed, sum(self._buffers.values()))
+            size = math.ceil(self._buffers.get(buffer, 0) / self._transaction)
+            total += min(more * (touched + new * (programs - followed)), max(touched, size)) * self._transaction
+        return total + min(whole.unknown, sum(self._buffers.values()))
 
     # ---------------------------------------------------------------- operations
 
@@ -187,6 +197,7 @@ class _Follower:
         self, block: Block, values: dict[Value, Known | None], blocks: dict[str, Block]
     ) -> tuple[Block | None, list[Known | None]]:
         """What follows it, and what the operation at its end hands on."""
+        self._enter(block)
         for op in block.ops:
             given = [values.get(v) for v in op.operands]
             if op.successors:
@@ -197,7 +208,12 @@ class _Follower:
             if op.name.endswith((".yield", ".return", "scf.condition")):
                 return None, given
             values.update(zip(op.results, self._op(op, given, values), strict=False))
+            self._here = self._tallies[block]  # an operation with regions has left it
         return None, []
+
+    def _enter(self, block: Block) -> None:
+        self._here = self._tallies[block]
+        self._here.entered += 1
 
     def _region(
         self, region: Region, values: dict[Value, Known | None], given: Sequence[Known | None]
@@ -242,7 +258,7 @@ class _Follower:
         carried = given[3:]
         if low is None or high is None or step is None or int(step) <= 0:
             self.assumed["a loop whose bounds are loaded goes round once"] = None
-            return self._region(op.regions[0], values, [None, *carried])
+            return self._region(op.regions[0], values, [low, *carried])
         for number in range(int(low), int(high), int(step)):
             carried = self._region(op.regions[0], values, [_number(number), *carried])
         return carried
@@ -261,29 +277,45 @@ class _Follower:
     # ---------------------------------------------------------------- what they cost
 
     def _work(self, op: Op, given: list[Known | None]) -> None:
-        tally = self.tally
+        operations = self._here.operations
         match op.name:
             case "tt.load":
-                tally.access(given[0], given[1] if len(given) > 1 else None, op.result.type, store=False)
+                self._here.read += self._access(given[0], given[1] if len(given) > 1 else None, op.result.type)
             case "tt.store":
                 mask = given[2] if len(given) > 2 else None
-                tally.access(given[0], mask, op.operands[1].type, store=True)
+                self._here.written += self._access(given[0], mask, op.operands[1].type)
             case "tt.atomic_rmw" | "tt.atomic_cas":
                 kind = op.operands[1].type
                 mask = given[2] if len(given) > 2 and op.name == "tt.atomic_rmw" else None
-                tally.access(given[0], mask, kind, store=True)
-                tally.atomics += kind.count if mask is None else int(np.count_nonzero(mask))
+                self._here.written += self._access(given[0], mask, kind)
+                self._here.atomics += kind.count if mask is None else int(np.count_nonzero(mask))
             case "tt.dot" | "tt.dot_scaled":
                 a, c = op.operands[0].type, op.result.type
-                tally.operations[_MATRIX.get(a.element.bytes, Unit.MATRIX_32)] += 2 * c.count * a.shape[-1]
+                operations[_MATRIX.get(a.element.bytes, Unit.MATRIX_32)] += 2 * c.count * a.shape[-1]
             case "tt.reduce" | "tt.scan":
                 kind = op.operands[0].type
                 inner = sum(len(block.ops) for region in op.regions for block in region.blocks) - 1
-                tally.operations[_unit(kind)] += max(1, inner) * kind.count
+                operations[_unit(kind)] += max(1, inner) * kind.count
             case name if name not in _FREE and op.results and not op.regions:
                 kind = op.result.type
                 special = name in _SPECIAL and kind.shape != ()
-                tally.operations[Unit.SPECIAL if special else _unit(kind)] += kind.count * (2 if name in _TWO else 1)
+                operations[Unit.SPECIAL if special else _unit(kind)] += kind.count * (2 if name in _TWO else 1)
+
+    def _access(self, addresses: Known | None, mask: Known | None, kind: Type) -> float:
+        """Bytes that move, in whole transactions."""
+        size, transaction = kind.element.bytes, self._transaction
+        lanes = kind.count if mask is None else int(np.count_nonzero(mask))
+        self._here.asked += lanes * size
+        if addresses is None:
+            moved = float(lanes * max(size, transaction))
+            self._here.unknown += moved
+            return moved
+        chosen = addresses if mask is None else np.broadcast_to(addresses, mask.shape)[mask.astype(bool)]
+        parts = np.union1d(chosen // transaction, (chosen + size - 1) // transaction)
+        for buffer in np.unique(parts * transaction >> BUFFER_BITS).tolist():
+            own = parts[parts * transaction >> BUFFER_BITS == buffer]
+            self._touched[buffer].update(own.tolist())
+        return float(len(parts) * transaction)
 
 
 def _number(value: int) -> Known:

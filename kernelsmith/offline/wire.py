@@ -16,6 +16,7 @@ from kernelsmith.plan import Kernel
 from kernelsmith.sandbox.wire.messages import Broken, Failed
 from kernelsmith.sandbox.wire.reading import too_large
 from kernelsmith.text import clean
+from kernelsmith.triton_cpu.read.parse import MAX_OPS
 
 
 class Compile(Frozen):
@@ -31,6 +32,8 @@ class Launched(Frozen):
 
     grid: tuple[int, int, int]
     arguments: tuple[int | None, ...]
+    entries: tuple[Annotated[int, Field(ge=0, lt=2**62)], ...] | None = Field(default=None, max_length=MAX_OPS)
+    """How often each block of its control flow was entered when it ran (`tallied.blocks`); None: it has not run."""
 
 
 class Count(Frozen):

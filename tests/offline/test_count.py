@@ -65,9 +65,15 @@ module {
 """
 
 
-def counted(ttir: str, grid: tuple[int, int, int], *arguments: int | None, sizes: dict[int, int]) -> Counted:
+def counted(
+    ttir: str,
+    grid: tuple[int, int, int],
+    *arguments: int | None,
+    sizes: dict[int, int],
+    entries: tuple[int, ...] | None = None,
+) -> Counted:
     kernel = Kernel(name="k", ttir=ttir, signature=("i32",) * len(arguments))
-    launched = Launched(grid=grid, arguments=arguments)
+    launched = Launched(grid=grid, arguments=arguments, entries=entries)
     return count(Count(kernel=kernel, launches=(launched,), buffers=sizes, transaction_bytes=32))
 
 
@@ -104,6 +110,26 @@ def test_what_all_programs_read_is_distinct_once() -> None:
 def test_a_loaded_bound_is_said_to_be_assumed() -> None:
     found = counted(LOADED_BOUND, (1, 1, 1), 1 << BUFFER_BITS, sizes={1: 4})
     assert found.assumed == ("a loop whose bounds are loaded goes round once",)
+
+
+def test_blocks_count_as_often_as_they_were_entered() -> None:
+    found = counted(LOADED_BOUND, (1, 1, 1), 1 << BUFFER_BITS, sizes={1: 4}, entries=(1, 1000))
+    assert (found.work.asked_bytes, found.assumed) == (4 * 1001, ())
+    with pytest.raises(ValueError, match="zip"):
+        counted(LOADED_BOUND, (1, 1, 1), 1 << BUFFER_BITS, sizes={1: 4}, entries=(1,))
+
+
+def test_what_was_entered_where_nobody_looked_counts_and_is_said() -> None:
+    """Of 1,000 programs, one that is not followed copies."""
+    hidden = COPY.replace("%block = ", "%here = arith.constant 3 : i32\n    %block = ").replace(
+        "%lanes = ", "%mine = arith.cmpi eq, %pid, %here : i32\n    scf.if %mine {\n    %lanes = "
+    )
+    hidden = hidden.replace("    tt.return", "    }\n    tt.return")
+    sizes, arguments = {1: 4 * 128, 2: 4 * 128}, (1 << BUFFER_BITS, 2 << BUFFER_BITS, 10**6, 1)
+    found = counted(hidden, (1000, 1, 1), *arguments, sizes=sizes, entries=(1000, 1))
+    assert found.work.asked_bytes == 8 * 128
+    assert found.work.operations[Unit.SPECIAL] == 128
+    assert "no program that was followed" in found.assumed[0]
 
 
 def test_an_endless_loop_ends() -> None:

@@ -1,5 +1,4 @@
-"""The candidate's kernels compiled for chips that are not here, and their work counted: each as it is launched on the
-tuned workloads.
+"""The candidate's kernels compiled for chips that are not here, each as it is launched on the tuned workloads.
 
 Invariant: nothing is run for them but one more recorded call per workload; what comes back are builds, which
 `offline.fit` holds against a target's limits. Autotuned kernels are compiled with the configuration that won on the
@@ -15,23 +14,20 @@ from typing import Any
 
 from kernelsmith.base import digest
 from kernelsmith.compiled import MOST_CHARS, Build, Chip, Found
-from kernelsmith.estimate import Counts
 from kernelsmith.evaluate.check.check import Checker
 from kernelsmith.evaluate.sessions.session import CandidateSession
 from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.offline.builds import Builds
-from kernelsmith.offline.count import BUFFER_BITS
 from kernelsmith.offline.lint import found_in_source, keywords_in
-from kernelsmith.offline.wire import Compiled, Count, Counted, Inspected, Launched
+from kernelsmith.offline.wire import Compiled, Inspected
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Stage
-from kernelsmith.plan import ITEM_SIZES, Kernel, Launch, LaunchPlan, NullArgument, PointerArgument, ScalarArgument
+from kernelsmith.plan import Kernel, Launch, LaunchPlan, PointerArgument
 from kernelsmith.sandbox.wire.messages import Choice, Failed
 
 _LOWERED_ELSEWHERE = frozenset({"npu"})
 """Backends of which no front end is here: their own tools lower the TTIR of the recording."""
-_MOST_KERNELS, _MOST_ASSUMED = 64, 16
 _NOTHING = Inspected(found=(), runs=())
 
 
@@ -122,7 +118,7 @@ def ported(
                 key = digest(chip.label, kernel.name, lowered.model_dump_json())
                 port = by_text.setdefault(key, _Port(kernel.name, chip, lowered))
                 port.workloads[one.label] = None
-                port.launches += _launches(plan, number)
+                port.launches += launches(plan, number)
     ports, named = list(by_text.values()), keywords_in(source)
     with checker.excused():
         _inspect(ports, builds, found_in_source(source))
@@ -142,45 +138,6 @@ def _inspect(ports: Sequence[_Port], builds: Builds, in_source: tuple[Found, ...
             port.inspected = seen.model_copy(update={"found": (*in_source, *seen.found)})
 
 
-def _launches(plan: LaunchPlan, number: int) -> Iterator[Launch]:
+def launches(plan: LaunchPlan, number: int) -> Iterator[Launch]:
+    """Of one of its kernels, in turn."""
     return (step for step in plan.steps if isinstance(step, Launch) and step.kernel == number)
-
-
-def counted(found: Sequence[Recorded], checker: Checker, builds: Builds, transaction_bytes: int) -> tuple[Counts, ...]:
-    """The work of each tuned workload."""
-    counts = []
-    for one in found:
-        known = checker.known(one.case, 0)
-        with checker.excused():
-            replies = [builds.count(request) for request in _requests(one.plan, transaction_bytes)]
-        assumed = [text for r in replies for text in ((r.message,) if isinstance(r, Failed) else r.assumed)]
-        counts.append(
-            Counts(
-                workload=one.label,
-                needed_bytes=known.input_bytes + known.output_bytes,
-                kernels=tuple(r.work for r in replies if isinstance(r, Counted))[:_MOST_KERNELS],
-                assumed=tuple(dict.fromkeys(assumed))[:_MOST_ASSUMED],
-            )
-        )
-    return tuple(counts)
-
-
-def _requests(plan: LaunchPlan, transaction_bytes: int) -> Iterator[Count]:
-    """One per kernel that is launched, with made-up addresses of its buffers."""
-    buffers = {number: buffer.nbytes for number, buffer in enumerate(plan.buffers)}
-    for number, kernel in enumerate(plan.kernels):
-        launches = tuple(
-            Launched(grid=launch.grid, arguments=tuple(map(_followed, launch.arguments)))
-            for launch in _launches(plan, number)
-        )
-        if launches:
-            yield Count(kernel=kernel, launches=launches, buffers=buffers, transaction_bytes=transaction_bytes)
-
-
-def _followed(argument: PointerArgument | ScalarArgument | NullArgument) -> int | None:
-    match argument:
-        case PointerArgument(view=view):
-            return (view.buffer << BUFFER_BITS) + view.offset * ITEM_SIZES[view.dtype]
-        case ScalarArgument(value=int() as value):
-            return value
-    return None
