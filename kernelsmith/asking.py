@@ -5,7 +5,7 @@ Invariant: nothing is sent and nothing is written here; what comes back fits int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from kernelsmith import briefing, budget
@@ -14,7 +14,8 @@ from kernelsmith.model import Seed
 from kernelsmith.proposal import Brief, Move, Prompt, StopReason, TargetFacts
 from kernelsmith.propose import Proposer, Request
 from kernelsmith.runs import Call
-from kernelsmith.search.moves import Choice, Past, next_move
+from kernelsmith.search import bandit
+from kernelsmith.search.moves import ALL, Choice, Past, next_move
 
 OFFLINE = "offline"
 SHORTEST_CALL = 30.0
@@ -39,12 +40,30 @@ class Ask:
     request: Request
 
 
+def chosen(
+    ledger: Ledger, ports: Sequence[Seed], proposers: Sequence[Proposer], moves: Sequence[Collection[Move]]
+) -> list[int]:
+    """The proposers in the order in which they are to be asked: of those that may make the move that is due, the most
+    efficient first; then the others. `moves` are what each may do."""
+    known = bandit.tallies(ledger.calls.values(), ledger.trials, ledger.run.spec.budget)
+    ranked = bandit.order([proposer.spec for proposer in proposers], known)
+    due = next_move(past(ledger, ports), frozenset[Move]().union(*moves))
+    return sorted(ranked, key=lambda i: proposers[i].spec != OFFLINE and due is not None and due.move not in moves[i])
+
+
 def prepared(
-    ledger: Ledger, sources: Sources, render: Callable[[Brief], Prompt], proposer: Proposer
+    ledger: Ledger,
+    sources: Sources,
+    render: Callable[[Brief], Prompt],
+    proposer: Proposer,
+    moves: Collection[Move] = ALL,
 ) -> Ask | StopReason:
-    """The next call of this proposer, or the limit that leaves no room for it."""
+    """The next call of this proposer, or the limit that leaves no room for it; EXHAUSTED where it may make none of the
+    moves that are possible now."""
     number = ledger.next_number
-    choice = searched(ledger) if proposer.spec == OFFLINE else next_move(past(ledger, sources.ports))
+    choice = searched(ledger) if proposer.spec == OFFLINE else next_move(past(ledger, sources.ports), moves)
+    if choice is None:
+        return StopReason.EXHAUSTED
     told = briefing.brief(
         ledger.run.spec, sources.target, ledger.history, number=number, choice=choice, seeds=sources.seeds
     )

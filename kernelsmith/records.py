@@ -269,6 +269,21 @@ class WorkloadBest(Frozen):
     verdict: Verdict
 
 
+class ModelTally(Frozen):
+    """What one model was asked in a run and what came of it."""
+
+    model: str
+    calls: int
+    passed: int
+    best: float | None
+    """Its best score, or estimated share of the roofline."""
+    improvement: float
+    """Sum of ln(best score after / before) over its trials; the first pass of a run counts as a doubling."""
+    usage: Usage
+    per_dollar: float | None
+    """Improvement per dollar; None where it cost none."""
+
+
 class RunReport(Frozen):
     """One run as the store knows it."""
 
@@ -298,6 +313,7 @@ class RunReport(Frozen):
     unsafe_no_sandbox: bool
     """That flag was given when it began or was resumed."""
     spent: Spent
+    tally: tuple[ModelTally, ...] = ()
     folder: str
     foreign: bool = False
     """The operator came from elsewhere and was judged confined."""

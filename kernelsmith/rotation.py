@@ -37,27 +37,24 @@ class _Outage:
 
 
 class Rotation:
-    """Who is asked next: the proposers in turn, without those that cannot be asked now or any more.
+    """Who can be asked next: the proposers without those that cannot be asked now or any more. `answered` are the specs
+    of proposers that have answered before."""
 
-    `answered` are the specs of proposers that have answered before, `turn` is how many calls were made.
-    """
-
-    def __init__(self, proposers: tuple[Proposer, ...], answered: Iterable[str] = (), turn: int = 0) -> None:
+    def __init__(self, proposers: tuple[Proposer, ...], answered: Iterable[str] = ()) -> None:
         self.proposers = proposers
         self.idle: dict[int, StopReason] = {}
         """Had nothing to try, or did not fit into the budget; until there is news."""
         self._answered = set(answered)
         self._outages: dict[int, _Outage] = {}
         self._retired: dict[int, str] = {}
-        self._turn = turn
 
-    def next(self) -> int | None:
-        for step in range(len(self.proposers)):
-            index = (self._turn + step) % len(self.proposers)
-            if index not in self.idle and index not in self._retired and not self._rests(index):
-                self._turn = index + 1
-                return index
-        return None
+    def next(self, order: Iterable[int] | None = None) -> int | None:
+        """The first in this order (None: as they were named) that can be asked now."""
+        free = (index for index in order or range(len(self.proposers)) if self._free(index))
+        return next(free, None)
+
+    def _free(self, index: int) -> bool:
+        return index not in self.idle and index not in self._retired and not self._rests(index)
 
     def wake(self) -> None:
         """A verdict may give ideas, a settled cost may leave room."""

@@ -26,7 +26,7 @@ from kernelsmith.config import Settings, installed_versions
 from kernelsmith.devices.choose import choose
 from kernelsmith.errors import OperatorError, StoppedError, UsageError
 from kernelsmith.execute import Executor
-from kernelsmith.model import OperatorInfo, OperatorRef, Seed
+from kernelsmith.model import OperatorInfo, OperatorRef
 from kernelsmith.proposal import Brief, Budget, Move, Prompt
 from kernelsmith.propose import Proposer, specs
 from kernelsmith.records import TuneRecord, TuneResult
@@ -130,7 +130,7 @@ def start(order: Order, listener: Listener, proposers: tuple[Proposer, ...] = ()
     ):
         spec = _spec(order, target.name, _loaded(order.operator, executor, listener, settings.budget()), seed)
         run = store.create(spec)
-        return tune(run, _tools(settings, store, executor, proposers, target, listener, ports(store, spec)))
+        return tune(run, _tools(settings, store, executor, proposers, target, listener, spec))
 
 
 def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener) -> TuneResult:
@@ -159,8 +159,7 @@ def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener
                 )
             spec = spec.model_copy(update={"seal": seals.seal(spec)})
             run = store.update(run.model_copy(update={"spec": spec, "status": RunStatus.RUNNING, "stop": None}))
-            found = ports(store, spec)
-            tools = _tools(settings, store, executor, proposers, target, listener, found)
+            tools = _tools(settings, store, executor, proposers, target, listener, spec)
             return tune(run, tools, resumed=True)
 
 
@@ -234,7 +233,7 @@ def _trusted(run: Run, store: Store, settings: Settings, changes: Changes) -> Ru
     spec = run.spec
     if seals.ours(spec):
         return spec
-    unnamed = [model for model in spec.models if model != OFFLINE]
+    unnamed = [model for model in spec.models if specs.moves_of(model)[1] != OFFLINE]
     if unnamed and not changes.models:
         raise UsageError(
             f"run {run.id} was not made here by you, and would ask {', '.join(unnamed)}",
@@ -246,9 +245,11 @@ def _trusted(run: Run, store: Store, settings: Settings, changes: Changes) -> Ru
 
 
 def _proposers(models: tuple[str, ...], limits: Budget, seed: int, settings: Settings) -> tuple[Proposer, ...]:
+    specs.refuse_moveless(models)
     dollars = limits.max_usd is not None
+    alone = (specs.moves_of(spec)[1] for spec in models)
     return tuple(
-        specs.make(spec, seed=seed, dollars=dollars, runs=settings.runs, prompts=settings.prompts) for spec in models
+        specs.make(spec, seed=seed, dollars=dollars, runs=settings.runs, prompts=settings.prompts) for spec in alone
     )
 
 
@@ -267,7 +268,7 @@ def _tools(
     proposers: tuple[Proposer, ...],
     target: targets.Target,
     listener: Listener,
-    found: tuple[Seed, ...],
+    spec: RunSpec,
 ) -> Tools:
     return Tools(
         store=store,
@@ -277,6 +278,7 @@ def _tools(
         render=_render(settings),
         emit=listener.emit,
         interrupted=listener.interrupted,
-        ports=found,
+        ports=ports(store, spec),
+        moves=tuple(specs.moves_of(model)[0] for model in spec.models),
         targets=settings.targets,
     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
-from kernelsmith.asking import OFFLINE, Sources, prepared
+from kernelsmith.asking import OFFLINE, Sources, chosen, prepared
 from kernelsmith.errors import KernelsmithError, ProviderError, StoreError
 from kernelsmith.execute import DeviceLostError, Executor
 from kernelsmith.flights import Flights, patiently
@@ -25,7 +25,7 @@ from kernelsmith.keys import redact
 from kernelsmith.ledger import Ledger
 from kernelsmith.model import DeviceMark, Evaluation, Job, Seed
 from kernelsmith.outcome import Level, Outcome
-from kernelsmith.proposal import Brief, Candidate, Prompt, Reply, StopReason, TargetFacts
+from kernelsmith.proposal import Brief, Candidate, Move, Prompt, Reply, StopReason, TargetFacts
 from kernelsmith.propose import Proposer
 from kernelsmith.propose.reply import NoCode, parse
 from kernelsmith.records import (
@@ -39,6 +39,7 @@ from kernelsmith.records import (
 )
 from kernelsmith.rotation import Rotation
 from kernelsmith.runs import CallStatus, Run, RunSpec, RunStatus, TrialRecord
+from kernelsmith.search.moves import ALL
 from kernelsmith.store import Store
 from kernelsmith.summary import (
     called_record,
@@ -86,6 +87,8 @@ class Tools:
     """Set by the first Ctrl-C."""
     ports: tuple[Seed, ...] = ()
     """Kernels of earlier runs, for other targets or operators."""
+    moves: tuple[frozenset[Move], ...] = ()
+    """What each proposer may do, in their order; empty: everything."""
     targets: Path | None = None
     """Folder of the `--targets` flag, for commands that are shown."""
 
@@ -125,7 +128,8 @@ class _Loop:
         self.ledger = Ledger(tools.store, run)
         self.folder = tools.store.folder_of(run)
         known = {call.model for call in self.ledger.calls.values() if call.status is CallStatus.ANSWERED}
-        self.rotation = Rotation(tools.proposers, known, turn=len(self.ledger.calls))
+        self.rotation = Rotation(tools.proposers, known)
+        self.moves = tools.moves or (ALL,) * len(tools.proposers)
         self.flights: Flights[_Asked | _Judging | _Seeding, Any] = Flights()
         self.unjudged: deque[int] = deque()
         self.seeds: tuple[Seed, ...] = ()
@@ -210,7 +214,8 @@ class _Loop:
             if not flying:
                 self.judge(leader, Level.QUICK, again=True)
             return not flying
-        proposer = self.rotation.next()
+        order = chosen(self.ledger, self.tools.ports, self.tools.proposers, self.moves)
+        proposer = self.rotation.next(order)
         if proposer is None:
             return False
         self.ask(proposer)
@@ -243,7 +248,7 @@ class _Loop:
         """Reserve, write the intent, call."""
         proposer = self.tools.proposers[index]
         sources = Sources(self.tools.target, self.seeds, self.tools.ports)
-        ask = prepared(self.ledger, sources, self.tools.render, proposer)
+        ask = prepared(self.ledger, sources, self.tools.render, proposer, self.moves[index])
         if isinstance(ask, StopReason):
             self.rotation.idle[index] = ask
             return

@@ -42,15 +42,23 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 class Bench:
     """One run and everything that happens in it."""
 
-    def __init__(self, store: Store, *proposers: Scripted, executor: FakeExecutor | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *proposers: Scripted,
+        executor: FakeExecutor | None = None,
+        moves: tuple[frozenset[Move], ...] = (),
+    ) -> None:
         self.store = store
+        self.moves = moves
         self.executor = executor or FakeExecutor()
         self.proposers = proposers
         self.records: list[TuneRecord] = []
         self.interrupted = threading.Event()
 
     def tune(self, run: Run, *, resumed: bool = False) -> TuneResult:
-        tools = Tools(self.store, self.executor, self.proposers, TARGET, render, self.records.append, self.interrupted)
+        heard = (self.records.append, self.interrupted)
+        tools = Tools(self.store, self.executor, self.proposers, TARGET, render, *heard, moves=self.moves)
         return tune(run, tools, resumed=resumed)
 
     def start(self, budget: Budget | None = None, **changes: object) -> TuneResult:
@@ -177,6 +185,19 @@ def test_changes_apply_to_the_kernel_that_was_shown_or_are_mended(store: Store) 
     assert mending.brief.move is Move.REPAIR and mending.brief.partner is not None
     assert "line 3 is" in mending.prompt.user and "# faster 1.5" in mending.prompt.user
     assert "# faster 2.0" in Path(result.winner.kernel).read_text()
+
+
+def test_a_model_that_is_kept_to_moves_is_asked_for_no_other(store: Store) -> None:
+    cheap = Scripted(
+        [code("compile_error"), code("faster 1.1"), *[code("faster 1.0", f"_ = {n}\n") for n in range(9)]], "cheap"
+    )
+    strong = Scripted([code("faster 1.5"), code("faster 1.6"), code("faster 1.7")], "strong")
+    moves = (frozenset({Move.DRAFT, Move.REPAIR}), frozenset({Move.IMPROVE, Move.RECOMBINE}))
+    bench = Bench(store, cheap, strong, moves=moves)
+    result = bench.start(Budget(max_trials=5), width=1)
+    assert [r.brief.move for r in cheap.asked] == [Move.DRAFT, Move.REPAIR]
+    assert [r.brief.move for r in strong.asked] == [Move.IMPROVE] * 3
+    assert result.winner is not None and result.winner.score == pytest.approx(1.7)
 
 
 def test_wrong_values_are_told_and_not_repaired(store: Store) -> None:

@@ -65,7 +65,12 @@ Width = Annotated[
 ]
 Models = Annotated[
     list[str] | None,
-    typer.Option("--model", metavar="SPEC", help="offline, openai:MODEL, anthropic:MODEL, command:CMD, replay:PATH."),
+    typer.Option(
+        "--model",
+        metavar="SPEC",
+        help="offline, openai:MODEL, anthropic:MODEL, command:CMD, replay:PATH; several share the run, "
+        "and draft,repair=SPEC keeps one to these moves.",
+    ),
 ]
 MaxTrials = Annotated[int | None, typer.Option("--max-trials", min=1, help="Stop after so many proposals.")]
 MaxTokens = Annotated[int | None, typer.Option("--max-tokens", min=1, help="Stop before so many tokens are used.")]

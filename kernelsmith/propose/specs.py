@@ -6,6 +6,8 @@
     command:CMD                               prompt on stdin, reply on stdout
     replay:RUN-or-DIR                         recorded replies: of a run, or a folder of them
 
+`draft,repair=SPEC` keeps a model to these moves.
+
 OPTIONS: `name=value` joined by `&`. Keys come from the environment only. A key is sent to the provider itself and to
 `https://` addresses; a plain `http://` address gets one only if `key_env=VARIABLE` names it. Called by the loop.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -23,6 +25,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from kernelsmith import keys
 from kernelsmith.errors import UsageError
+from kernelsmith.proposal import Move
 from kernelsmith.propose import Proposer
 from kernelsmith.propose.pricing import GivenPrice, Price, listed_price
 from kernelsmith.propose.remote import RemoteOptions, RemoteSpec, Retry
@@ -64,6 +67,25 @@ class _Options(RemoteOptions):
         return GivenPrice(self.price_input, self.price_output, self.price_cached_input)
 
 
+_MOVES = frozenset(move.value for move in Move)
+
+
+def moves_of(spec: str) -> tuple[frozenset[Move], str]:
+    """The moves that a spec keeps its model to, all if it names none, and the spec without them."""
+    before, equals, rest = spec.partition("=")
+    words = [word.strip() for word in before.split(",")]
+    if not equals or not set(words) <= _MOVES:
+        return frozenset(Move), spec
+    return frozenset(map(Move, words)), rest
+
+
+def refuse_moveless(specs: Sequence[str]) -> None:
+    """Raises UsageError where no model of an ensemble may write the first kernel."""
+    if not any(Move.DRAFT in moves_of(spec)[0] for spec in specs):
+        hint = f"let one of them draft: draft,{specs[0]}" if specs else "name a model"
+        raise UsageError(f"no model may draft: {', '.join(specs)}", hint)
+
+
 def make(
     spec: str,
     *,
@@ -74,7 +96,7 @@ def make(
     environment: Mapping[str, str] = os.environ,
     retry: Retry | None = None,
 ) -> Proposer:
-    """The proposer that a spec names; raises UsageError saying what to write instead.
+    """The proposer that a spec without moves names; raises UsageError saying what to write instead.
 
     `seed` orders what `offline` tries. `dollars`: a budget in dollars is set, so a model without a known price is an
     error. `runs` is where `replay:` looks for a run's id, `prompts` the folder of the `--prompts` flag, and the

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from kernelsmith.briefing import scores
 from kernelsmith.errors import StoreError
-from kernelsmith.records import Reports, RunReport, RunState, WorkloadBest
+from kernelsmith.records import ModelTally, Reports, RunReport, RunState, WorkloadBest
 from kernelsmith.runs import CallStatus, Run, RunStatus, TrialRecord, spent
+from kernelsmith.search.bandit import Tally, tallies
 from kernelsmith.store import Skip, Store
 
 
@@ -53,11 +54,16 @@ def _report(store: Store, run: Run) -> RunReport:
         confinement=run.confinement,
         unsafe_no_sandbox=run.spec.unsafe_no_sandbox,
         spent=spent(calls, trials, run.seconds),
+        tally=tuple(map(_tally, tallies(calls, {t.number: t for t in trials}, run.spec.budget))),
         folder=str(store.folder_of(run).path),
         foreign=run.spec.foreign,
         verified=evaluation.verified if evaluation else (),
         evidence=evaluation.evidence if evaluation else None,
     )
+
+
+def _tally(known: Tally) -> ModelTally:
+    return ModelTally(**known.model_dump(exclude={"cost", "usage"}), usage=known.usage, per_dollar=known.per_dollar)
 
 
 def _status(store: Store, run: Run) -> RunState:

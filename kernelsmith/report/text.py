@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from kernelsmith.estimate import Estimate
 from kernelsmith.proposal import Budget
-from kernelsmith.records import Reports, RunReport
+from kernelsmith.records import ModelTally, Reports, RunReport
 from kernelsmith.render import duration, factor, spending, table
 from kernelsmith.report.evidence import evidence_lines, limits_lines, map_lines
 from kernelsmith.summary import FOREIGN
@@ -118,6 +118,7 @@ def facts(report: RunReport) -> list[tuple[str, str]]:
     return [
         *([("operator", FOREIGN)] if report.foreign else []),
         ("models", line(", ".join(report.models))),
+        *(("", _tally(one)) for one in report.tally if len(report.tally) > 1 or one.usage.tokens),
         ("outcomes", _counts(report.outcomes)),
         ("spent", spending(report.spent, Budget()) + _lost(report)),
         ("confinement", _confinement(report)),
@@ -138,6 +139,14 @@ def _best(report: RunReport) -> str:
         return "none"
     against = "faster than" if report.faster else "not proven faster than"
     return f"{factor(report.score, report.score_ci95)}, {against} the best baseline"
+
+
+def _tally(one: ModelTally) -> str:
+    """What a model was asked and what came of it, for a line below the models' names."""
+    best = "none passed" if one.best is None else f"{one.passed} passed, best {one.best:.3g}"
+    paid = f", ${one.usage.usd:.4f}" if one.usage.usd else ""
+    worth = f", improvement {one.improvement:.2f}" + (f" ({one.per_dollar:.3g} per dollar)" if one.per_dollar else "")
+    return f"{line(one.model)}: {one.calls} calls, {best}{worth}; {one.usage.tokens:,} tokens{paid}"
 
 
 def _estimate(one: Estimate) -> str:

@@ -79,24 +79,26 @@ class Past:
     """Kernels for other targets or operators, the nearest first."""
 
 
-def next_move(past: Past, may: Collection[Move] = ALL) -> Choice:
-    """What the next call does; one of `may`, or else the nearest that is: a draft is always possible."""
+def next_move(past: Past, may: Collection[Move] = ALL) -> Choice | None:
+    """What the next call does: the move that is due, or else the nearest of those it may make; None if none of them is
+    possible now."""
     broken = to_mend(past.trials, past.calls)
     if broken is not None and Move.REPAIR in may:
         return Choice(Move.REPAIR, broken, _meant(broken, past))
     kept = archive(past.ranked)
+    draft = Choice(Move.DRAFT) if Move.DRAFT in may else None
     if kept.best is None:
         port = _port(past) if Move.PORT in may and _made(past, Move.DRAFT) else None
-        return Choice(Move.PORT, port=port) if port is not None else Choice(Move.DRAFT)
+        return Choice(Move.PORT, port=port) if port is not None else draft
     made = sum(call.status in _MADE and call.move is not Move.REPAIR and _after(call, past) for call in past.calls)
     wanted = CYCLE[made % len(CYCLE)]
     choice = _special(wanted, past, kept) if wanted in may else None
-    if choice is not None:
-        return choice
-    if Move.IMPROVE in may:
-        line = _line(past, kept)
-        return Choice(Move.IMPROVE, line) if line is not None else Choice(Move.DRAFT)
-    return Choice(Move.DRAFT)
+    if choice is not None or Move.IMPROVE not in may:
+        return choice or draft
+    lines = _lines(past, kept)
+    if lines.tired and draft is not None:
+        return draft
+    return Choice(Move.IMPROVE, lines.next)
 
 
 def to_mend(trials: Mapping[int, TrialRecord], calls: Collection[Call]) -> TrialRecord | None:
@@ -148,9 +150,15 @@ def _special(wanted: Move, past: Past, kept: Archive) -> Choice | None:
     return None
 
 
-def _line(past: Past, kept: Archive) -> TrialRecord | None:
-    """The kernel to improve: the best that nobody works on, once each has had its attempts; None when all lines have
-    had theirs and no other structure has been drafted since."""
+@dataclass(frozen=True)
+class _Lines:
+    next: TrialRecord
+    """The kernel to improve: the best that nobody works on, once each has had its attempts."""
+    tired: bool
+    """All have had theirs, and no other structure was drafted since."""
+
+
+def _lines(past: Past, kept: Archive) -> _Lines:
     lines = [elite.trial for elite in kept.elites[:MOST_LINES]]
     attempts = {line.number: [c for c in past.calls if _works_on(c, line)] for line in lines}
 
@@ -158,12 +166,10 @@ def _line(past: Past, kept: Archive) -> TrialRecord | None:
         return any(call.status is CallStatus.INTENT for call in attempts[line.number])
 
     rounds = {line.number: len(attempts[line.number]) // MOST_ATTEMPTS for line in lines}
-    if all(rounds.values()) and len(lines) < MOST_LINES:
-        drafted = max((c.number for c in past.calls if c.move is Move.DRAFT and c.status in _MADE), default=0)
-        newest = max(c.number for calls in attempts.values() for c in calls)
-        if drafted < newest:
-            return None
-    return min(lines, key=lambda line: (busy(line), rounds[line.number], lines.index(line)))
+    drafted = max((c.number for c in past.calls if c.move is Move.DRAFT and c.status in _MADE), default=0)
+    newest = max((c.number for calls in attempts.values() for c in calls), default=0)
+    tired = all(rounds.values()) and len(lines) < MOST_LINES and drafted < newest
+    return _Lines(min(lines, key=lambda line: (busy(line), rounds[line.number], lines.index(line))), tired)
 
 
 def _works_on(call: Call, line: TrialRecord) -> bool:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kernelsmith.errors import UsageError
-from kernelsmith.propose.specs import make
+from kernelsmith.proposal import Move
+from kernelsmith.propose.specs import make, moves_of, refuse_moveless
 from tests.propose.briefs import request
 from tests.servers import ModelServer
 
@@ -90,3 +91,12 @@ def test_replay_takes_a_run_id_or_a_folder(tmp_path: Path) -> None:
         reply = make(spec, runs=tmp_path / "runs").propose(request())
         assert reply is not None
         assert reply.text == "hello"
+
+
+def test_moves_before_a_spec_keep_a_model_to_them() -> None:
+    assert moves_of("draft,repair=openai:small") == (frozenset({Move.DRAFT, Move.REPAIR}), "openai:small")
+    assert moves_of("command:env A=draft tool") == (frozenset(Move), "command:env A=draft tool")
+    assert moves_of("openai:m@http://host/v1?effort=high")[0] == frozenset(Move)
+    refuse_moveless(["improve=openai:strong", "offline"])
+    with pytest.raises(UsageError, match="no model may draft: improve=openai:strong"):
+        refuse_moveless(["improve=openai:strong"])
