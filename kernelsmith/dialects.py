@@ -11,8 +11,8 @@ import re
 from functools import lru_cache
 
 DIALECTS = frozenset({"tt", "arith", "math", "scf", "cf", "ub"})
-OTHER_WORDS = frozenset({"gpu.barrier", "ttg.barrier", "nvvm.barrier0", "llvm.intr.assume"})
-"""What `tl.debug_barrier` and `tl.assume` become, by version of Triton."""
+OTHER_WORDS = frozenset({"gpu.barrier", "ttg.barrier", "nvvm.barrier0", "llvm.intr.assume", "hivm.multi_buffer"})
+"""What `tl.debug_barrier` and `tl.assume` become, by version of Triton, and what Ascend's `tl.compile_hint` may say."""
 EXTERNAL = re.compile(r"__nv_\w+|__ocml_\w+|__hmf_\w+", re.ASCII)
 """Names of the devices' mathematical libraries: CUDA, ROCm, Ascend."""
 _ASSEMBLY = re.compile(r"\.(global|shared|const|local|param|extern|visible|func|entry|version|target)\b|\bcall\b")

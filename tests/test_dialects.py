@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from kernelsmith.dialects import foreign
 from kernelsmith.plan import Kernel
 
-FILES = sorted((Path(__file__).parent / "data" / "ttir").glob("*/*.ttir"))
+FILES = sorted((Path(__file__).parent / "data").rglob("*.ttir"))
 FUNCTION = "module {{\n  tt.func public @k(%x: !tt.ptr<f32>) {{\n{}\n    tt.return\n  }}\n}}\n"
 EXTERN = (
     '    %y = tt.extern_elementwise %x {{libname = "{}", libpath = "{}", pure = true, symbol = "{}"}} : (f32) -> f32'

@@ -12,11 +12,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from inspect import isfunction
 from typing import Any
 
+from triton._C.libtriton import ir, passes
 from triton.backends import Backend, backends
 from triton.backends.ascend.compiler import AscendBackend, make_ttir
 from triton.compiler import CompiledKernel
+from triton.language.extra import libdevice
+from triton.language.extra.ascend import libdevice as ascends
 from triton.runtime import driver
 
 from kernelsmith.devices.kernels import given_target
@@ -35,7 +39,7 @@ class _Compiler(AscendBackend):  # type: ignore[misc]
         self.binary_ext = "so"
 
     def add_stages(self, stages: dict[str, Callable[..., Any]], options: Any) -> None:
-        stages["ttir"] = lambda module, metadata: make_ttir(module, metadata, options)
+        stages["ttir"] = lambda module, metadata: _without_block_pointers(make_ttir(module, metadata, options))
         stages["so"] = lambda module, metadata: _built(str(module), metadata, options)
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int]:
@@ -77,7 +81,31 @@ def warm_up() -> None:
         source.signature = {n: "constexpr" if n in source.constants else kind for n, kind in source.signature.items()}
 
     CompiledKernel.__init__ = init
+    for name in [n for n, value in vars(libdevice).items() if isfunction(value)]:
+        setattr(libdevice, name, _missing(name))
     warm.compile_something()
+
+
+def _missing(name: str) -> Callable[..., Any]:
+    """For a function of the module that other devices replace by their own: its calls give None, which nobody
+    understands."""
+
+    def call(*_: Any, **__: Any) -> Any:
+        own = " or triton.language.extra.ascend.libdevice" if hasattr(ascends, name) else ""
+        raise AttributeError(f"triton.language.extra.libdevice.{name} is not there on Ascend: use tl.math{own}")
+
+    return call
+
+
+def _without_block_pointers(module: Any) -> Any:
+    """Addresses instead, as upstream's own pass makes them: the processor's reader knows those."""
+    if "tt.make_tensor_ptr" in str(module):
+        manager = ir.pass_manager(module.context)
+        passes.ttir.add_rewrite_tensor_pointer(manager)
+        passes.common.add_canonicalizer(manager)
+        passes.common.add_cse(manager)
+        manager.run(module)
+    return module
 
 
 def _built(ttir: str, metadata: dict[str, Any], options: Any) -> bytes:

@@ -39,6 +39,7 @@ MISFITS = (IndexError, KeyError, TypeError, ValueError)
 _ADVICE = {
     "tt.elementwise_inline_asm": "inline PTX cannot run on a CPU; write it with tl operations, or keep it behind a "
     "constexpr parameter that is false where triton.runtime.driver.active.get_current_target().backend is 'cpu'",
+    "tt.sort": "no dtype of it is supported on Ascend; write the order with reductions, or sort by comparing all pairs",
     "tt.extern_elementwise": "only the functions of libdevice are known here; use tl.math or libdevice",
 }
 _HARDWARE = ("ttg.", "ttng.", "nvg.", "nvgpu.", "nvvm.", "rocdl.", "amdgpu.", "amdg.", "tti.", "gluon.")

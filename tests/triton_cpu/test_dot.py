@@ -206,11 +206,11 @@ def test_operands_that_are_no_planes(dtype: torch.dtype) -> None:
 def test_blocks_fill_registers_and_no_more() -> None:
     for isa, registers in ((AVX512, 32), (AVX2, 16), (BASELINE, 16)):
         for rows, columns in ((64, 64), (1, 256), (16, 16), (128, 32), (2, 8), (64, 2)):
-            how = scheme(isa, Element.F32, Element.F32, Element.F32, 32, columns)
+            how = scheme(isa, Element.F32, Element.F32, Element.F32, 64, 32, columns)
             block = blocking(isa, how, rows, columns)
             assert rows % block.rows == 0 and columns % block.panel == 0
             assert block.rows * block.vectors <= registers // 2
-    assert blocking(AVX512, scheme(AVX512, Element.F32, Element.F32, Element.F32, 32, 64), 64, 64).rows == 8
+    assert blocking(AVX512, scheme(AVX512, Element.F32, Element.F32, Element.F32, 64, 32, 64), 64, 64).rows == 8
 
 
 @triton.jit

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
 from kernelsmith.faults import Fault, FaultKind
+from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
+from kernelsmith.triton_cpu.isa import BASELINE, host_isa
 from kernelsmith.triton_cpu.run.launch import compile_ttir
 from kernelsmith.triton_cpu.watch.monitor import Memory, Segment, run_checked
 
+FOLDER = Path(__file__).parents[1] / "data" / "ascend"
 Array = npt.NDArray[np.float32]
 ROW_SUM = """
 #loc = loc("k.py":6:0)
@@ -67,3 +73,32 @@ def checked(ttir: str, x: Array, y: Array) -> tuple[Fault, ...]:
         memory.declare(segment.address, segment.nbytes, written=written)
     slots = [*(segment.address for segment in segments), 80]
     return run_checked(compile_ttir(ttir, checked=True), (3, 1, 1), slots, [*segments, None], memory)
+
+
+def test_operations_of_its_own() -> None:
+    x, y = torch.randn(96), torch.empty(6, 96)
+    x[5], x[7] = float("inf"), float("nan")
+    text = (FOLDER / "own_operations.ttir").read_text()
+    compile_ttir(text).launch((1, 1, 1), [x.data_ptr(), y.data_ptr()])
+    rows = x.view(8, 12)
+    parts = [x.fmod(3), x.flip(0), rows.flip(0).flatten(), rows.flip(1).flatten(), x.relu() + 1 / x]
+    torch.testing.assert_close(y, torch.stack([*parts, x.half().tanh().float()]), equal_nan=True)
+
+
+def test_a_flip_along_an_axis_that_is_not_there() -> None:
+    text = (FOLDER / "own_operations.ttir").read_text()
+    with pytest.raises(TtirError, match=r"tt\.flip of tensor<96xf32> along 1 cannot give"):
+        compile_ttir(text.replace("tt.flip %3, 0", "tt.flip %3, 1"))
+    with pytest.raises(UnsupportedConstruct, match="no dtype of it is supported on Ascend"):
+        compile_ttir(text.replace("tt.flip %3, 0", "tt.sort %3, 0, true"))
+
+
+@pytest.mark.parametrize("baseline", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8], ids=str)
+def test_products_of_other_sizes_than_powers_of_two(dtype: torch.dtype, baseline: bool) -> None:
+    a, b = (torch.randn(48, 80) * 3).to(dtype), (torch.randn(80, 112) * 3).to(dtype)
+    c = torch.empty(50, 112, dtype=torch.int32 if dtype is torch.int8 else torch.float32).fill_(7)
+    text = (FOLDER / f"product_{str(dtype).removeprefix('torch.')}.ttir").read_text()
+    compile_ttir(text, isa=BASELINE if baseline else host_isa()).launch((1, 1, 1), [t.data_ptr() for t in (a, b, c)])
+    torch.testing.assert_close(c[:48].float(), a.float() @ b.float(), rtol=1e-4, atol=1e-3)
+    assert (c[48:] == 7).all()

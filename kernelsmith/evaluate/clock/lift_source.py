@@ -68,6 +68,10 @@ class Variant:
     constants of them."""
 
 
+_IN_LANGUAGE = re.compile(r"\blibdevice\.(exp2?|log2?|sqrt|rsqrt|sin|cos|erf|floor|ceil)\b")
+"""Functions that the language itself has: not every Triton has a `libdevice`, such as Huawei's."""
+
+
 def rewrite(variants: Sequence[Variant], operator: LoadedOperator) -> str:
     """The candidate's source text, with one branch per combination of dtypes. Raises NotLiftableError."""
     parts = [_Part.of(variant, number, operator) for number, variant in enumerate(variants)]
@@ -84,7 +88,7 @@ def rewrite(variants: Sequence[Variant], operator: LoadedOperator) -> str:
     ]
     texts += [_library_source(name) for name in LIBRARY if any(name in part.library for part in parts)]
     texts += _hosts(parts, operator)
-    return "\n\n".join(texts) + "\n"
+    return _IN_LANGUAGE.sub(r"tl.\1", "\n\n".join(texts)) + "\n"
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,17 @@ def own_front(target: Target) -> Path | None:
     return toolchains.importable(target) if target.offline in WARMS else None
 
 
+def _told(chip: Chip, target: Target) -> dict[str, str]:
+    """Variables of its process."""
+    return {
+        TARGET_VARIABLE: f"{chip.backend}:{chip.arch}:{chip.warp_size}",
+        CHIP_PROPERTIES: json.dumps(_properties(target)),
+        # Without it more than 65,535 programs are an error of the host's code; `fit` tells that of tuned workloads, in
+        # words, and elsewhere it is for whoever runs the kernel to set.
+        "TRITON_ALL_BLOCKS_PARALLEL": "1",
+    }
+
+
 def _properties(target: Target) -> dict[str, int]:
     """What programs ask Huawei's driver for, as far as the target's file has it."""
     cores = target.cores

@@ -55,7 +55,8 @@ def _classify(error: BaseException) -> tuple[Outcome, str]:
     if isinstance(error, CompilationError):
         return Outcome.COMPILE_ERROR, f"Triton cannot compile the kernel: {_innermost(error)}"
     if _while_compiling(error.__traceback__):  # what the backend says of a kernel
-        return Outcome.COMPILE_ERROR, str(error)
+        staged = hasattr(error, "stage_name")  # Huawei's Triton frames it
+        return Outcome.COMPILE_ERROR, str(error.__context__ if staged and error.__context__ else error)
     if isinstance(error, OutOfResources):
         return Outcome.RESOURCE_LIMIT, text
     if isinstance(error, torch.OutOfMemoryError):

@@ -27,7 +27,7 @@ def emit_dot(scope: Scope, op: Op) -> None:
     kind = op.result.type
     *batch, rows, depth = a.type.shape
     columns = b.type.shape[-1]
-    how = scheme(scope.isa, a.type.element, b.type.element, kind.element, depth, columns)
+    how = scheme(scope.isa, a.type.element, b.type.element, kind.element, rows, depth, columns)
     if _SUMMED_IN.get(kind.element, kind.element) is not how.total:
         raise UnsupportedConstruct(
             f"tt.dot into {kind.element.value}", "it accumulates in f16, bf16, f32, f64 or i32", op.location

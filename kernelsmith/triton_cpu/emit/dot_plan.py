@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from kernelsmith.triton_cpu.isa import Isa
@@ -44,11 +45,12 @@ class Blocking:
         return self.vectors * self.lanes
 
 
-def scheme(isa: Isa, a: Element, b: Element, result: Element, depth: int, columns: int) -> Scheme:
-    """The fastest arithmetic that is exact for these operands. 16-bit floats are summed in float32."""
+def scheme(isa: Isa, a: Element, b: Element, result: Element, rows: int, depth: int, columns: int) -> Scheme:
+    """The fastest arithmetic that is exact for these operands. 16-bit floats are summed in float32; packing knows
+    powers of two only."""
     if result is Element.F64:
         return Scheme(result, result, 1, "f64")
-    fills_registers = columns * 4 >= 16
+    fills_registers = columns * 4 >= 16 and all(size & (size - 1) == 0 for size in (rows, depth, columns))
     if result.is_float:
         if isa.bf16_dot and fills_registers and a is b is Element.BF16 and depth % 2 == 0:
             return Scheme(Element.F32, Element.BF16, 2, "bf16")
@@ -60,11 +62,16 @@ def scheme(isa: Isa, a: Element, b: Element, result: Element, depth: int, column
 
 def blocking(isa: Isa, scheme: Scheme, rows: int, columns: int) -> Blocking:
     """Half of the registers hold totals (8 rows by 2 vectors of AVX-512 measured best of eight shapes), which must be
-    enough of them to hide the latency of one instruction; all sizes are powers of two."""
-    lanes = min(columns, 4 * isa.lanes // scheme.total.bytes)
+    enough of them to hide the latency of one instruction; what they hold divides the matrix."""
+    lanes = math.gcd(columns, 4 * isa.lanes // scheme.total.bytes)
     if lanes * scheme.total.bytes < 16:
         lanes = 1
     totals, high = (16, 8) if isa.avx512 else (8, 4)
-    height = min(rows, high)
-    vectors = min(columns // lanes, totals // height)
-    return Blocking(min(rows, totals // vectors), vectors, lanes)
+    height = _divisor(rows, high)
+    vectors = _divisor(columns // lanes, totals // height)
+    return Blocking(_divisor(rows, totals // vectors), vectors, lanes)
+
+
+def _divisor(size: int, most: int) -> int:
+    """The largest that is no more than `most`."""
+    return next(count for count in range(min(size, most), 0, -1) if size % count == 0)

@@ -126,15 +126,17 @@ class Writer:
         symbol = op.text("symbol")
         known = lookup(symbol)
         kinds = [operand.type for operand in op.operands]
-        if known is None or not kinds or any(kind.element.bits < 32 for kind in kinds):
+        if known is None or not kinds or any(kind.element.bits < 32 and not kind.element.is_half for kind in kinds):
             raise UnsupportedConstruct(
                 f"tt.extern_elementwise {symbol}", "it is no function of libdevice that is known here", op.location
             )
         self.functions.update(known.needs)
         if known.expression:
-            return known.expression.format(*args)
+            return self._rounded(known.expression.format(*args), op.result.type.element)
         if known.lanes:
-            return _lanes(known.lanes, args, op.result.type.element, vector)
+            return self._rounded(
+                _lanes(known.lanes, args, computed(op.result.type.element), vector), op.result.type.element
+            )
         element = next((kind.element for kind in kinds if kind.is_float), op.result.type.element)
         return self.call(known.function, args, element, vector, kinds)
 

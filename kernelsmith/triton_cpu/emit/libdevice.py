@@ -1,7 +1,9 @@
-"""What NVIDIA's libdevice symbols mean here, for kernels that name them (`tl.extra.libdevice`, `tl.extra.cuda`).
+"""What NVIDIA's libdevice symbols mean here, for kernels that name them (`tl.extra.libdevice`, `tl.extra.cuda`), and
+those of Huawei's (`tl.extra.ascend`), which has few of the same.
 
-Meanings are those of the CUDA libdevice user's guide; a trailing `f` marks the float32 version. A symbol that is
-simply a function of the maths library needs no row, nor does one that `cpp/libdevice.h` defines as `ksl_NAME`.
+Meanings are those of the CUDA libdevice user's guide; a trailing `f` marks the float32 version, `Dh` Huawei's of
+float16. A symbol that is simply a function of the maths library needs no row, nor does one that `cpp/libdevice.h`
+defines as `ksl_NAME`.
 """
 
 from __future__ import annotations
@@ -30,6 +32,12 @@ class Symbol:
     needs: tuple[str, ...] = ()
 
 
+_HUAWEI = "__hmf_"
+_OF_HUAWEI = {
+    "recip": Symbol(expression="(1 / {0})"),
+    "relu": Symbol(lanes="[](auto x) { return x < 0 ? decltype(x)(0) : x; }"),
+}
+"""Those that NVIDIA's has not."""
 # x - x is NaN exactly for infinities and NaN.
 _EXPRESSIONS = {
     "fabs": "ks_abs({0})",
@@ -66,9 +74,14 @@ _TO_WHOLE = {"rn": "rint", "rd": "floor", "ru": "ceil", "rz": "trunc"}
 @functools.cache
 def lookup(symbol: str) -> Symbol | None:
     """The meaning of a libdevice symbol, or None."""
-    if not symbol.startswith("__nv_"):
+    if symbol.startswith(_HUAWEI):
+        name = symbol.removeprefix(_HUAWEI).removesuffix("Dh")
+        if own := _OF_HUAWEI.get(name.removesuffix("f")):
+            return own
+    elif symbol.startswith("__nv_"):
+        name = symbol.removeprefix("__nv_")
+    else:
         return None
-    name = symbol.removeprefix("__nv_")
     for candidate in (name, name.removesuffix("f")):
         base = _OTHER_NAMES.get(candidate, candidate)
         if mathlib.defines(f"ksl_{base}"):

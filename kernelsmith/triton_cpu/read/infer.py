@@ -18,6 +18,7 @@ _NO_RESULT = {
     "tt.return",
     "tt.print",
     "tt.assert",
+    "tt.annotation",
     "tt.reduce.return",
     "tt.scan.return",
     "tt.map_elementwise.return",
@@ -56,7 +57,7 @@ _COUNTS = {
     "scf.condition": (1, _ANY),
 }
 _COUNTS |= dict.fromkeys(("tt.addptr", "tt.gather", "tt.join", "tt.cat", "arith.cmpi", "arith.cmpf"), (2, 2))
-_MOVES = ("tt.splat", "tt.unsplat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "tt.split")
+_MOVES = ("tt.splat", "tt.unsplat", "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "tt.split", "tt.flip")
 _COUNTS |= dict.fromkeys((*_MOVES, *_CASTS), (1, 1))
 _AXES = {"tt.reduce": 0, "tt.scan": 0, "tt.gather": 0, "tt.expand_dims": 1}
 """Operations with an `axis` of their first operand, and how many more axes than that it may name."""

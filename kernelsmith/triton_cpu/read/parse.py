@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from kernelsmith.triton_cpu.errors import TtirError, UnsupportedConstruct
 from kernelsmith.triton_cpu.read.cursor import Cursor
+from kernelsmith.triton_cpu.read.dialects import EXACT, in_triton
 from kernelsmith.triton_cpu.read.indirect import through_addresses
 from kernelsmith.triton_cpu.read.infer import check_operation, result_types
 from kernelsmith.triton_cpu.read.ir import (
@@ -29,7 +30,7 @@ from kernelsmith.triton_cpu.read.ir import (
 MAX_DEPTH = 32
 MAX_OPS = 20_000
 Names = dict[str, Value]
-_EXACT = {"tt.precise_sqrt": "math.sqrt", "tt.precise_divf": "arith.divf", "tt.approx_divf": "arith.divf"}
+_EXACT = {"tt.precise_sqrt": "math.sqrt", "tt.precise_divf": "arith.divf", "tt.approx_divf": "arith.divf"} | EXACT
 """Operations that say how they round; here the plain operation is correctly rounded."""
 
 
@@ -152,7 +153,8 @@ class _Parser:
             cursor.skip_newlines()
             if cursor.at("}") or cursor.at("block"):
                 return tuple(found)
-            found.extend(through_addresses(self.op(names)))
+            for op in in_triton(self.op(names)):
+                found.extend(through_addresses(op))
             if not cursor.at("newline") and not cursor.at("}"):
                 cursor.fail("the end of the operation")
 
