@@ -221,7 +221,7 @@ def lines(name: str, kept: Kept) -> Iterator[str]:
     measured = [one.microseconds for one in kept.seen]
     estimated = [cost.estimates(kept.target, one.counts, one.builds)[0].microseconds for one in kept.seen]
     by_clock, by_model = ranks(measured), ranks(estimated)
-    rho = statistics.correlation(by_model, by_clock)
+    rho = statistics.correlation(by_model, by_clock) if len(set(by_model)) > 1 else 0.0  # all alike: no order at all
     spread = max(measured) / min(measured)
     yield f"{name:12} {len(measured):3} kernels, slowest {spread:5.1f} x fastest: rho = {rho:.2f}"
     for i in sorted(range(len(measured)), key=lambda i: -abs(by_clock[i] - by_model[i]))[:SHOWN]:

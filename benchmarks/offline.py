@@ -20,7 +20,7 @@ from pathlib import Path
 from kernelsmith import targets
 from kernelsmith.compiled import Build, Fit
 from kernelsmith.evaluate.check.check import Checker
-from kernelsmith.evaluate.check.ports import ported, recorded
+from kernelsmith.evaluate.check.ports import Recording, ported
 from kernelsmith.evaluate.room.room import MODEL_SEED, Room
 from kernelsmith.evaluate.sessions import allowance
 from kernelsmith.evaluate.sessions.owntime import OwnTime
@@ -57,7 +57,7 @@ def builds_of(name: str, room: Room, devices: list[Target]) -> tuple[Build, ...]
         candidate.load(Load(source=source, entry=entry, seed=MODEL_SEED), None, SECONDS)
         checker = Checker(room.truths, operator, candidate, launcher, seed=0, time=own_time)
         chips = list(dict.fromkeys(chip for target in devices if (chip := chip_of(target))))
-        return ported(recorded(operator, checker, {}), checker, candidate, room.builds, chips, source)
+        return ported(Recording(checker, candidate, chips).all(operator, {}), checker, room.builds, source)
 
 
 def summary(fits: list[Fit], seconds: float) -> list[str]:

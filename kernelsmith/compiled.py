@@ -6,6 +6,7 @@ name or its docstring, and what a compiler does not tell is None. `offline` make
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -116,6 +117,10 @@ class Build(Frozen):
     constructs: tuple[Found, ...] = Field(default=(), max_length=64)
     """Whatever the devices think of them."""
     runs: tuple[Run, ...] = Field(default=(), max_length=64)
+    configs: tuple[_Words, ...] = Field(default=(), max_length=64)
+    """Configurations of an autotuned kernel that come to this."""
+    taken: bool = True
+    """Whether calls take it; False: only other configurations than those that won, or that an ordinary call takes."""
     seconds: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Wall time of the compilation, also where it was known already."""
 
@@ -158,6 +163,8 @@ class Fit(Frozen):
     """Element types that it is given, by torch's names."""
     workloads: tuple[str, ...] = ()
     """Where it is launched."""
+    configs: tuple[str, ...] = ()
+    """Configurations of an autotuned kernel that come to this."""
     outcome: Outcome | None
     """PASSED: it compiles and fits. None: nothing here can tell, and `message` says what to install."""
     message: str = ""
@@ -173,3 +180,13 @@ class Fit(Frozen):
     def wrong(self) -> bool:
         """Known not to run there."""
         return self.outcome is not None and self.outcome is not Outcome.PASSED
+
+
+def unusable(fits: Sequence[Fit]) -> tuple[Fit, ...]:
+    """Rows that keep a kernel from running: an autotuner passes over a configuration where another one works."""
+    fine = {(fit.target, fit.kernel, where) for fit in fits if not fit.wrong for where in fit.workloads}
+    return tuple(
+        fit
+        for fit in fits
+        if fit.wrong and not (fit.configs and all((fit.target, fit.kernel, where) in fine for where in fit.workloads))
+    )

@@ -367,6 +367,8 @@ class Job(Frozen):
     """Bytes of a memory transaction, if the work of its kernels is to be counted, once it has passed."""
     also: tuple[Chip, ...] = ()
     """What its kernels are compiled for beside, once it has passed."""
+    every_config: bool = False
+    """Whether that is every configuration of autotuned kernels."""
     revealing: tuple[Where, ...] = ()
     """Where earlier candidates of the run failed, the latest first: tried first."""
     located: bool = True

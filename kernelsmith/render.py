@@ -218,13 +218,16 @@ def fit_lines(fits: Sequence[Fit]) -> list[str]:
             told.setdefault((fit.kernel, text), {})[fit.target] = None
     known = [fit for fit in fits if fit.kernel]
     lines = [""] if fits else []
-    lines += table([_FIT_COLUMNS, *map(_fit_row, known)]) if known else []
+    rows = [(*_made(fit), " or ".join(line(text, 60) for text in fit.configs)) for fit in known]
+    if rows:
+        tuned = any(fit.configs for fit in known)
+        lines += table([row if tuned else row[:-1] for row in ((*_FIT_COLUMNS, "configuration"), *rows)])
     for (kernel, text), targets in told.items():
         lines.append(": ".join(filter(None, [", ".join(targets), line(kernel, 60), line(text, 600)])))
     return lines + (["computed from what the compilers made, not measured on these devices"] if known else [])
 
 
-def _fit_row(fit: Fit) -> tuple[str, ...]:
+def _made(fit: Fit) -> tuple[str, ...]:
     runs = "?" if fit.outcome is None else "yes" if not fit.wrong else f"NO: {fit.outcome.value}"
     head = fit.target, line(fit.kernel, 40) or "-", line(" ".join(fit.dtypes), 60) or "-", runs
     taken, residents = fit.resources, fit.occupancy

@@ -64,10 +64,11 @@ def check(
 ) -> None:
     """Is this kernel right? Exit code 0: it passed; 1: it did not, and why; 2: could not answer.
 
-    A kernel that passed and does not fit one of the targets of --also is a 1 too; a target that nothing here compiles
-    for is only said.
+    A kernel that passed and does not fit one of the targets of --also, with none of its configurations if it is
+    autotuned, is a 1 too; a target that nothing here compiles for is only said.
     """
     from kernelsmith import config
+    from kernelsmith.compiled import unusable
     from kernelsmith.outcome import Level
 
     flags = {"device": device, "tolerance": tolerance, "targets": targets}
@@ -88,7 +89,7 @@ def check(
     )
     (report,) = _judge((kernel,), ref, settings, asked, quiet=quiet)
     _show((report,), json=json, quiet=quiet)
-    fine = report.outcome == "passed" and not any(row.wrong for row in report.also)
+    fine = report.outcome == "passed" and not unusable(report.also)
     raise typer.Exit(0 if fine else EXIT_NO)
 
 
@@ -196,6 +197,7 @@ def _judge(
                 sweeps=asked.sweeps,
                 check_seconds=asked.seconds,
                 also=tuple(chips),
+                every_config=True,
                 without_device=asked.without_device,
             )
             if asked.at_once is not None:

@@ -38,7 +38,7 @@ def evaluate(job: Job, room: Room, tell: Tell) -> Evaluation:
     found = judging.evaluate(job.model_copy(update=update), room, tell)
     if found.outcome is not Outcome.PASSED:
         return found
-    built = tuple(build for build in found.builds if build.chip == chip)
+    built = tuple(build for build in found.builds if build.chip == chip and build.taken)
     rows = fit.rows((target,), built, passed=True)
     wrong = [row for row in rows if row.wrong]
     if wrong:

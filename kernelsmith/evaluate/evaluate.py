@@ -21,7 +21,7 @@ from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.configurations import refuse_wrong
 from kernelsmith.evaluate.check.examine import Examiner, examined
-from kernelsmith.evaluate.check.ports import fingerprint, ported, recorded
+from kernelsmith.evaluate.check.ports import Recording, fingerprint, ported
 from kernelsmith.evaluate.check.screen import screen
 from kernelsmith.evaluate.check.work import counted
 from kernelsmith.evaluate.clock import noise
@@ -223,7 +223,7 @@ class _Evaluating:
             finally:
                 self.clock.bench = time.monotonic() - begin
         with self.turns.shared():
-            facts = self.facts(dispatch)
+            facts = self.facts(dispatch, tunables)
         return facts.model_copy(
             update={
                 "stage": Stage.BENCH if timings else Stage.CHECK,
@@ -235,20 +235,22 @@ class _Evaluating:
             }
         )
 
-    def facts(self, dispatch: Dispatch) -> Evaluation:
+    def facts(self, dispatch: Dispatch, tunables: Sequence[Tunable]) -> Evaluation:
         """A pass with what was asked for beside it: builds for other chips, the work of its kernels."""
         job, passed = self.job, Evaluation(outcome=Outcome.PASSED, stage=Stage.CHECK)
         if not job.also and job.counted is None:
             return passed
         picks = {case.workload.label: vector for case, vector in dispatch.picks if case.workload is not None}
-        found = recorded(self.operator, self.checker, picks)
+        recording = Recording(self.checker, self.candidate, job.also, tunables)
+        found = recording.all(self.operator, picks, every=job.every_config)
+        taken = [one for one in found if one.taken]
         builds, nbytes = self.room.builds, job.counted
         run = (self.candidate, self.launcher) if job.without_device else None  # else nothing is ranked by it
         return passed.model_copy(
             update={
-                "builds": ported(found, self.checker, self.candidate, builds, job.also, job.source),
-                "counts": counted(found, self.checker, builds, nbytes, run) if nbytes is not None else (),
-                "fingerprint": fingerprint(found),
+                "builds": ported(found, self.checker, builds, job.source),
+                "counts": counted(taken, self.checker, builds, nbytes, run) if nbytes is not None else (),
+                "fingerprint": fingerprint(taken),
             }
         )
 

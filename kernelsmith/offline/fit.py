@@ -80,6 +80,7 @@ def fit(build: Build, target: Target) -> Fit:
         kernel=build.kernel,
         dtypes=build.dtypes,
         workloads=build.workloads,
+        configs=build.configs,
         outcome=outcome,
         message=message,
         line=build.line,

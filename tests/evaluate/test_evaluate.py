@@ -117,6 +117,38 @@ def test_kernels_are_compiled_for_other_chips(judge):
     assert not judge(RIGHT.replace("0.5", "0.51") + HOST, also=chips).builds
 
 
+TUNED = """
+@triton.autotune([triton.Config({"BLOCK": 1024}), triton.Config({"BLOCK": 64}, num_warps=1)], key=[])
+@triton.jit"""
+PICKED = """
+def blend(x, y):
+    z = torch.empty_like(x)
+    kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, z, x.numel())
+    return z
+"""
+
+
+def test_each_workload_is_compiled_as_itself_with_every_configuration(room, tmp_path):
+    """A candidate lowers what it recorded last, and one configuration of an autotuned kernel says nothing of others."""
+    path = tmp_path / "blend.py"
+    path.write_text(OPERATOR.replace('x="float32")]', 'x="float32"), workload(N=90_000, x="bfloat16")]'))
+    source = RIGHT.replace("\n@triton.jit", TUNED) + PICKED
+    chip = Chip(backend="cuda", arch=90, warp_size=32)
+    job = Job(operator=OperatorRef(path=str(path)), target="cpu", source=source, seed=7, also=(chip,), **QUIET)
+    found = evaluate(job.model_copy(update={"every_config": True}), room)
+    assert found.outcome is Outcome.PASSED, found.message
+    taken = [build for build in found.builds if build.taken]
+    assert [(b.dtypes, b.grid[0], b.configs) for b in taken] == [
+        (("float32",), 98, ("{'BLOCK': 1024}, num_warps=4, num_stages=3",)),
+        (("bfloat16",), 88, ("{'BLOCK': 1024}, num_warps=4, num_stages=3",)),
+    ]
+    others = [build for build in found.builds if not build.taken]
+    assert [(b.dtypes, b.configs) for b in others] == [
+        ((name,), ("{'BLOCK': 64}, num_warps=1, num_stages=3",)) for name in ("float32", "bfloat16")
+    ]
+    assert [b.resources.threads for b in (*taken, *others) if b.resources] == [128, 128, 32, 32]
+
+
 FAULTY = {
     "wrong everywhere": (RIGHT.replace("0.5", "0.51") + HOST, Outcome.WRONG_VALUES, "should be"),
     "one element too many": (

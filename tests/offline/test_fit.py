@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from kernelsmith.compiled import Build, Chip, Resources
+from kernelsmith.compiled import Build, Chip, Fit, Resources, unusable
 from kernelsmith.offline.fit import chip_of, fit, rows, unavailable
 from kernelsmith.outcome import Outcome
+from kernelsmith.render import fit_lines
 from kernelsmith.targets import Target, load
 
 H100 = load("nvidia-h100")
@@ -102,3 +103,23 @@ def test_chips() -> None:
     assert chip_of(load("amd-mi300x")) == Chip(backend="hip", arch="gfx942", warp_size=64)
     assert chip_of(load("cpu")) is None
     assert "--device cpu" in unavailable(load("cpu")).message
+
+
+def test_a_configuration_that_does_not_fit_is_passed_over_where_another_does() -> None:
+    small, large = (Fit(target="t", kernel="k", workloads=("w",), configs=(text,), outcome=end) for text, end in ENDS)
+    assert unusable((small, large)) == ()
+    assert unusable((large,)) == (large,)
+    elsewhere = large.model_copy(update={"workloads": ("w", "other")})
+    assert unusable((small, elsewhere)) == (elsewhere,), "nothing fits on the other workload"
+    plain = large.model_copy(update={"configs": ()})
+    assert unusable((small, plain)) == (plain,), "a launch that nobody tunes"
+    assert unusable((small.model_copy(update={"target": "u"}), large)) == (large,)
+
+
+ENDS = (("BLOCK=64", Outcome.PASSED), ("BLOCK=4096", Outcome.RESOURCE_LIMIT))
+
+
+def test_configurations_have_a_column_where_there_are_some() -> None:
+    plain, tuned = fit(build(), H100), fit(build(configs=("{'BLOCK': 64}", "{'BLOCK': 32}")), H100)
+    assert "configuration" not in "\n".join(fit_lines((plain,)))
+    assert fit_lines((plain, tuned))[3].endswith("{'BLOCK': 64} or {'BLOCK': 32}")

@@ -68,7 +68,7 @@ def counted(
 def _entries(one: Recorded, checker: Checker, candidate: CandidateSession, launcher: LauncherSession) -> Entries:
     """The plan replayed with counters; raises CandidateFailure, and ValueError for a plan that has no room for them."""
     told, known = tallied(one.plan), checker.known(one.case, 0)
-    called = checker.recorded(one.case)
+    called = checker.recorded(one.case, one.choices)
     assert called.plan is not None
     state = candidate.state(called.plan, checker.remaining(Stage.RECORD))
     try:

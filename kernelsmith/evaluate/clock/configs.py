@@ -14,15 +14,12 @@ from dataclasses import dataclass
 from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.clock.bench import Bench
 from kernelsmith.evaluate.clock.gate import Turns
-from kernelsmith.evaluate.sessions.failure import CandidateFailure
+from kernelsmith.evaluate.sessions.failure import FATAL, CandidateFailure
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.model import ConfigChoice, WorkloadChoice
-from kernelsmith.outcome import Outcome
 from kernelsmith.sandbox.wire.messages import Choice, Tunable
 
 SAMPLES = 3
-FATAL = frozenset({Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED, Outcome.SANDBOX_VIOLATION})
-"""Outcomes after which the candidate's process is gone, so that no other configuration can be tried."""
 Vector = tuple[Choice, ...]
 
 

@@ -33,6 +33,10 @@ class Suspect:
     plan_id: int | None = None
 
 
+FATAL = frozenset({Outcome.TIMEOUT, Outcome.MEMORY, Outcome.CRASHED, Outcome.SANDBOX_VIOLATION})
+"""Outcomes after which the candidate's process is gone, so that no other configuration can be tried."""
+
+
 class CandidateFailure(Exception):  # noqa: N818 - a verdict on its way up, not an error of ours
     """The candidate is refused: becomes an Evaluation where the job ends."""
 
