@@ -31,6 +31,8 @@ class Sources:
     """Kernels that were found without a model."""
     ports: Sequence[Seed] = ()
     """Kernels of earlier runs, for other targets or operators."""
+    lessons: tuple[str, ...] = ()
+    """What earlier runs taught."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,13 @@ def prepared(
     if choice is None:
         return StopReason.EXHAUSTED
     told = briefing.brief(
-        ledger.run.spec, sources.target, ledger.history, number=number, choice=choice, seeds=sources.seeds
+        ledger.run.spec,
+        sources.target,
+        ledger.history,
+        number=number,
+        choice=choice,
+        seeds=sources.seeds,
+        lessons=sources.lessons,
     )
     prompt, allowed = render(told), ledger.allowance
     request = Request(brief=told, prompt=prompt, seconds=max(allowed.seconds, SHORTEST_CALL))

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from kernelsmith.lessons.learn import idea
 from kernelsmith.model import Seed
 from kernelsmith.outcome import Outcome
 from kernelsmith.proposal import Brief, Finding, Move, Spent, TargetFacts
-from kernelsmith.runs import RunSpec, TrialRecord
+from kernelsmith.runs import Call, RunSpec, TrialRecord
 from kernelsmith.search.archive import archive
 from kernelsmith.search.bottleneck import findings, worst
 from kernelsmith.search.moves import Choice
@@ -19,6 +20,7 @@ from kernelsmith.search.moves import Choice
 BEST_SHOWN = 3
 FAILURES_SHOWN = 3
 STRUCTURES_SHOWN = 6
+ATTEMPTS_SHOWN = 6
 
 
 def scores(trials: Iterable[TrialRecord]) -> Iterator[tuple[int, float]]:
@@ -46,6 +48,8 @@ class History:
     """Measured ones, fastest first."""
     tried: tuple[str, ...] = ()
     """Ids of all candidates."""
+    calls: Collection[Call] = ()
+    """In order of their numbers."""
     spent: Spent = NOTHING_SPENT
 
 
@@ -57,6 +61,7 @@ def brief(
     number: int,
     choice: Choice,
     seeds: tuple[Seed, ...],
+    lessons: tuple[str, ...] = (),
 ) -> Brief:
     """What the proposer of trial `number` is told."""
     base = choice.base
@@ -72,6 +77,8 @@ def brief(
         best=tuple(t.trial() for t in _shown(history, choice)),
         findings=found,
         aim=aim,
+        lessons=lessons,
+        attempts=_attempts(history) if choice.move is not Move.REPAIR else (),
         structures=_structures(history) if choice.move is Move.DRAFT else (),
         failures=tuple(t.trial() for t in failed[-FAILURES_SHOWN:]),
         seeds=seeds,
@@ -99,6 +106,33 @@ def _findings(choice: Choice, target: TargetFacts) -> tuple[tuple[Finding, ...],
         return (), None
     evaluation = choice.base.evaluation
     return findings(evaluation, target.units), worst(evaluation, target.units)
+
+
+def _attempts(history: History) -> tuple[str, ...]:
+    """The latest calls that said what they were up to, oldest first."""
+    trials = {trial.number: trial for trial in history.trials}
+    told = []
+    for call in history.calls:
+        trial, said = trials.get(call.number), idea(call.reply)
+        if trial is not None and trial.evaluation is not None and said:
+            base = trials.get(call.base) if call.base is not None else None
+            told.append(f"trial {call.number} ({call.move}{_of(base)}): {said} -> {_end(trial)}")
+    return tuple(told[-ATTEMPTS_SHOWN:])
+
+
+def _of(base: TrialRecord | None) -> str:
+    return "" if base is None else f" trial {base.number}, {_end(base)}"
+
+
+def _end(trial: TrialRecord) -> str:
+    evaluation = trial.evaluation
+    if evaluation is None:
+        return "not judged"
+    if evaluation.score is not None:
+        return f"{evaluation.score:.3f}x"
+    if evaluation.estimated is not None:
+        return f"estimated {evaluation.estimated:.0%} of the roofline"
+    return evaluation.outcome.value
 
 
 def _structures(history: History) -> tuple[str, ...]:

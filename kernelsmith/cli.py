@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kernelsmith.commands import batch, check, doctor, export, runs, targets, tune
+from kernelsmith.commands import batch, check, doctor, export, lessons, runs, targets, tune
 
 app = typer.Typer(
     name="kernelsmith",
@@ -32,4 +32,5 @@ def _top(version: Version = False) -> None:
 for command in (tune.tune, check.check, check.bench, export.export, batch.batch, runs.report, doctor.doctor):
     app.command()(command)
 app.add_typer(runs.app, name="runs")
+app.add_typer(lessons.app, name="lessons")
 app.add_typer(targets.app, name="targets")

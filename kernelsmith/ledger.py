@@ -71,7 +71,8 @@ class Ledger:
 
     @property
     def history(self) -> History:
-        return History(self.trials.values(), self.ranked, tuple(self._texts), self.spent)
+        calls = [self.calls[number] for number in sorted(self.calls)]
+        return History(self.trials.values(), self.ranked, tuple(self._texts), calls, self.spent)
 
     @property
     def best_evaluation(self) -> Evaluation | None:

@@ -103,10 +103,17 @@ def _m004_moves_of_calls(db: Database) -> None:
     table.add_column("parts", str)
 
 
+def _m005_lessons(db: Database) -> None:
+    texts = ("id", "family", "category", "kind", "text", "code", "mend", "candidates", "contradicted", "created")
+    columns = dict.fromkeys(texts, str) | {"edited": int, "removed": int}
+    db.table("lessons").create(columns, pk="id", not_null=set(columns))
+
+
 STEPS: tuple[Step, ...] = (
     _m001_runs_and_calls,
     _m002_trials_and_evaluations,
     _m003_confinement_of_runs,
     _m004_moves_of_calls,
+    _m005_lessons,
 )
 """In order; the length is the version that this program writes."""

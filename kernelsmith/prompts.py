@@ -77,6 +77,7 @@ def _system(page: _Page, brief: Brief) -> str:
         workloads="\n".join(f"- {line(w.label, MAX_CELL_CHARS)} ({w.weight:g})" for w in operator.workloads),
         target=_target(page, brief.target),
         examples=examples or page.examples(operator),
+        lessons=_rows(page, "lessons", brief.lessons),
         hint=page.fill("parts/hint", hint=brief.hint.strip()) if brief.hint.strip() else "",
     )
 
@@ -141,13 +142,17 @@ def _user(page: _Page, brief: Brief) -> str:
     return _draft(page, brief)
 
 
+def _rows(page: _Page, part: str, rows: Iterable[str]) -> str:
+    """A part that is a list; nothing where the list is empty."""
+    shown = "\n".join(f"- {line(row, MAX_CELL_CHARS)}" for row in rows)
+    return page.fill(f"parts/{part}", rows=shown) if shown else ""
+
+
 def _draft(page: _Page, brief: Brief) -> str:
     """Also of a brief whose move lacks what it works on."""
-    seed = structures = ""
-    if brief.structures:
-        rows = "\n".join(f"- {line(words, MAX_CELL_CHARS)}" for words in brief.structures)
-        structures = page.fill("parts/structures", rows=rows)
-    elif brief.seeds and len(brief.seeds[0].source) <= MAX_SOURCE_CHARS:
+    seed = ""
+    structures = _rows(page, "structures", brief.structures)
+    if not structures and brief.seeds and len(brief.seeds[0].source) <= MAX_SOURCE_CHARS:
         seed = page.fill("parts/seed", source=fence(brief.seeds[0].source, "python"))
     which = "a kernel of another structure" if brief.structures else "the first version"
     parts = {"seed": seed, "structures": structures, "failures": _failures(page, brief)}
@@ -155,9 +160,11 @@ def _draft(page: _Page, brief: Brief) -> str:
 
 
 def _failures(page: _Page, brief: Brief) -> str:
+    """What earlier calls tried, and why the latest ones failed."""
+    attempts = _rows(page, "attempts", brief.attempts)
     newest = brief.failures[-1:]
     items = "".join(_failure(page, trial, source=trial in newest) for trial in brief.failures)
-    return page.fill("parts/failures", items=items) if items else ""
+    return attempts + (page.fill("parts/failures", items=items) if items else "")
 
 
 def _bests(page: _Page, trials: Iterable[Trial]) -> str:

@@ -174,6 +174,8 @@ class TargetFacts(Frozen):
     notes: str = ""
     """Markdown from `prompts/knowledge/` and the target file."""
     useless_knobs: tuple[str, ...] = ()
+    family: str = ""
+    """Of Triton's back ends: rules that were learned on one device hold for its family."""
     units: int | None = None
     """Programs that it runs at once, at one per multiprocessor or core; None: not known here."""
 
@@ -194,6 +196,10 @@ class Brief(Frozen):
     """What holds the base back, one per workload."""
     aim: Finding | None = None
     """The one of them to remove."""
+    lessons: tuple[str, ...] = ()
+    """What earlier runs taught about this family of devices and kind of operator; fixed when the run begins."""
+    attempts: tuple[str, ...] = ()
+    """What the latest calls of this run tried and what came of it."""
     structures: tuple[str, ...] = ()
     """What was tried so far, in words, for a draft that should be something else."""
     failures: tuple[Trial, ...] = ()

@@ -329,6 +329,30 @@ class Reports(Frozen):
     runs: tuple[RunReport, ...]
 
 
+class LessonRecord(Frozen):
+    """One lesson of the store; models are told it while it is `offered`."""
+
+    id: str
+    family: str
+    """Of targets: Triton's back end."""
+    category: str
+    kind: Literal["rule", "paid", "cost", "note"]
+    text: str
+    code: str
+    mend: str
+    seen: int
+    """Distinct kernels that showed it."""
+    contradicted: int
+    """Distinct kernels that passed although they do what it forbids."""
+    edited: bool
+    created: str
+    offered: bool
+
+
+class LessonList(Frozen):
+    lessons: tuple[LessonRecord, ...]
+
+
 class RunRemoved(Frozen):
     run: str
     removed: bool

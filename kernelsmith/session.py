@@ -26,6 +26,7 @@ from kernelsmith.config import Settings, installed_versions
 from kernelsmith.devices.choose import choose
 from kernelsmith.errors import OperatorError, StoppedError, UsageError
 from kernelsmith.execute import Executor
+from kernelsmith.lessons.book import Lessons
 from kernelsmith.model import OperatorInfo, OperatorRef
 from kernelsmith.proposal import Brief, Budget, Move, Prompt
 from kernelsmith.propose import Proposer, specs
@@ -279,6 +280,7 @@ def _tools(
         emit=listener.emit,
         interrupted=listener.interrupted,
         ports=ports(store, spec),
+        lessons=Lessons(store),
         moves=tuple(specs.moves_of(model)[0] for model in spec.models),
         targets=settings.targets,
     )

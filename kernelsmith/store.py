@@ -135,9 +135,13 @@ class Store:
                 self._db.rollback()
                 raise
 
-    def _rows(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
+    def select(self, sql: str, *parameters: object) -> list[dict[str, Any]]:
         with _guard(self.folder / FILE):
             return list(self._db.query(sql, parameters))
+
+    def change(self, sql: str, *parameters: object) -> None:
+        with self._writing(durable=False):
+            self._db.execute(sql, parameters)
 
     # ------------------------------------------------------------ runs
 
@@ -219,7 +223,7 @@ class Store:
     def runs(self, skip: Skip | None = None) -> tuple[Run, ...]:
         """Newest first. Raises StoreError for one that cannot be read, or tells `skip` and leaves it out."""
         found = []
-        for row in self._rows("SELECT * FROM runs ORDER BY created DESC, rowid DESC"):
+        for row in self.select("SELECT * FROM runs ORDER BY created DESC, rowid DESC"):
             try:
                 found.append(rows.run(row))
             except StoreError as error:
@@ -230,7 +234,7 @@ class Store:
 
     def find(self, prefix: str) -> Run:
         """The run whose id begins with `prefix`; UsageError unless there is exactly one."""
-        matches = self._rows("SELECT * FROM runs WHERE substr(id, 1, ?) = ? ORDER BY id", len(prefix), prefix)
+        matches = self.select("SELECT * FROM runs WHERE substr(id, 1, ?) = ? ORDER BY id", len(prefix), prefix)
         exact = [row for row in matches if row["id"] == prefix]
         found = exact or matches
         if len(found) == 1:
@@ -260,7 +264,7 @@ class Store:
     def finish(self, run: Run) -> None:
         """Close the books on a run; a winner's kernel becomes `winner.py`."""
         if run.winner is not None:
-            (row,) = self._rows("SELECT source FROM trials WHERE run = ? AND number = ?", run.id, run.winner)
+            (row,) = self.select("SELECT source FROM trials WHERE run = ? AND number = ?", run.id, run.winner)
             with _guard(self.folder / run.id):
                 self.folder_of(run).keep_winner(row["source"])
         self.update(run)
@@ -334,7 +338,7 @@ class Store:
         self._db.execute("UPDATE runs SET seconds = ? WHERE id = ?", (seconds, run.id))
 
     def calls(self, run: Run) -> tuple[Call, ...]:
-        found = self._rows("SELECT * FROM calls WHERE run = ? ORDER BY number", run.id)
+        found = self.select("SELECT * FROM calls WHERE run = ? ORDER BY number", run.id)
         return tuple(rows.call(row) for row in found)
 
     # ------------------------------------------------------------ trials
@@ -380,7 +384,7 @@ class Store:
 
     def trials(self, run: Run) -> tuple[TrialRecord, ...]:
         """In order of their numbers, each with its latest verdict."""
-        found = self._rows(
+        found = self.select(
             """
             SELECT t.*, e.level, e.seed, e.evaluation FROM trials t
             LEFT JOIN evaluations e ON e.id = (SELECT max(id) FROM evaluations WHERE run = t.run AND number = t.number)

@@ -15,15 +15,19 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from kernelsmith.asking import OFFLINE, Sources, chosen, prepared
 from kernelsmith.errors import KernelsmithError, ProviderError, StoreError
 from kernelsmith.execute import DeviceLostError, Executor
 from kernelsmith.flights import Flights, patiently
+from kernelsmith.jobs import job_for
 from kernelsmith.keys import redact
 from kernelsmith.ledger import Ledger
-from kernelsmith.model import DeviceMark, Evaluation, Job, Seed
+from kernelsmith.lessons.book import Lessons
+from kernelsmith.lessons.teach import teach
+from kernelsmith.library import categories
+from kernelsmith.model import DeviceMark, Evaluation, Seed
 from kernelsmith.outcome import Level, Outcome
 from kernelsmith.proposal import Brief, Candidate, Move, Prompt, Reply, StopReason, TargetFacts
 from kernelsmith.propose import Proposer
@@ -56,16 +60,6 @@ START = "start"
 """Origin of the user's own kernel."""
 
 
-class _Limits(TypedDict, total=False):
-    bench_seconds: float
-    seconds: float
-
-
-WINNER_BENCH_SECONDS = 20.0
-LEAST_BENCH_SECONDS = 8.0
-"""What the search gives every candidate."""
-WINNER_SECONDS = 600.0
-"""Wall limit of a full check."""
 MOST_RECHECKS = 8
 POLL = 0.2
 """Seconds between looks at the interrupt flag."""
@@ -87,6 +81,8 @@ class Tools:
     """Set by the first Ctrl-C."""
     ports: tuple[Seed, ...] = ()
     """Kernels of earlier runs, for other targets or operators."""
+    lessons: Lessons | None = None
+    """What earlier runs taught, and where this one writes what it learns."""
     moves: tuple[frozenset[Move], ...] = ()
     """What each proposer may do, in their order; empty: everything."""
     targets: Path | None = None
@@ -133,6 +129,8 @@ class _Loop:
         self.flights: Flights[_Asked | _Judging | _Seeding, Any] = Flights()
         self.unjudged: deque[int] = deque()
         self.seeds: tuple[Seed, ...] = ()
+        self.category = categories(run.spec.info)[0]
+        self.told = tools.lessons.offered(tools.target.family, self.category) if tools.lessons else ()
         self.grace_ends: float | None = None
 
     @property
@@ -247,7 +245,7 @@ class _Loop:
     def ask(self, index: int) -> None:
         """Reserve, write the intent, call."""
         proposer = self.tools.proposers[index]
-        sources = Sources(self.tools.target, self.seeds, self.tools.ports)
+        sources = Sources(self.tools.target, self.seeds, self.tools.ports, self.told)
         ask = prepared(self.ledger, sources, self.tools.render, proposer, self.moves[index])
         if isinstance(ask, StopReason):
             self.rotation.idle[index] = ask
@@ -267,32 +265,13 @@ class _Loop:
             self.settle(_Judging(number, level), evaluation, repeats=earlier.repeats or earlier.number)
             return
         self.tools.emit(JudgingStarted(trial=number, origin=trial.candidate.origin, level=level))
-        job = Job(
-            operator=self.spec.operator,
-            target=self.spec.target,
-            source=trial.candidate.source,
-            level=level,
-            seed=self.ledger.seed(number, level, again=again),
-            revealing=self.ledger.revealing,
-            without_device=self.spec.without_device,
-            facts=True,
-            sweeps=self.spec.sweeps if level is Level.FULL else (),
-            **(self.winner_limits() if level is Level.FULL else {}),
-        )
-        if self.spec.at_once is not None:
-            job = job.model_copy(update={"at_once": self.spec.at_once})
+        job = job_for(self.ledger, number, level, again=again)
         key = _Judging(number, level, again)
 
         def work() -> Evaluation:
             return self.tools.executor.evaluate(job, lambda why: self.flights.say(key, why))
 
         self.flights.start(key, lambda: patiently(work))
-
-    def winner_limits(self) -> _Limits:
-        """The winner's measurement is longer than the search's where the time allows it."""
-        left = self.ledger.seconds_left
-        longest = WINNER_BENCH_SECONDS if left is None else min(WINNER_BENCH_SECONDS, left / 2)
-        return {"bench_seconds": max(longest, LEAST_BENCH_SECONDS), "seconds": WINNER_SECONDS}
 
     # ------------------------------------------------------------ landing
 
@@ -370,7 +349,11 @@ class _Loop:
             again = check_command(kernel, self.spec.operator, self.spec.target, self.tools.targets)
             again += f" --level {level.value}" + (" --without-device" if self.spec.without_device else "")
             evaluation = evaluation.model_copy(update={"reproduce": again})
-        self.tools.emit(self.judged(self.ledger.judged(number, level, evaluation, repeats, again=key.again)))
+        trial = self.ledger.judged(number, level, evaluation, repeats, again=key.again)
+        if self.tools.lessons is not None and level is Level.QUICK and not key.again:
+            past = (self.ledger.trials, self.ledger.calls)
+            teach(self.tools.lessons, trial, *past, family=self.tools.target.family, category=self.category)
+        self.tools.emit(self.judged(trial))
 
     def judged(self, trial: TrialRecord) -> TrialJudged:
         best = self.ledger.best

@@ -546,3 +546,20 @@ def test_the_published_schema_is_up_to_date() -> None:
 
 def test_every_state_of_a_run_can_be_listed() -> None:
     assert [state.value for state in records.RunState] == [status.value for status in Status]
+
+
+def test_lessons_are_listed_written_edited_and_deleted(cli: Cli) -> None:
+    empty = cli("lessons", "list")
+    assert empty.returncode == 2 and "no store here" in empty.stderr
+    written = cli("lessons", "add", "blocks of 4096 are best here", "--category", "rows", "--json")
+    assert written.returncode == 0
+    lesson = json.loads(written.stdout)
+    assert (lesson["kind"], lesson["family"], lesson["category"], lesson["offered"]) == ("note", "cpu", "rows", True)
+    name = lesson["id"][:6]
+    assert cli("lessons", "edit", name, "blocks of 8192").returncode == 0
+    assert "cpu/rows  note  blocks of 8192  [yours]" in cli("lessons", "list").stdout
+    assert "blocks of 8192" in cli("lessons", "show", name).stdout
+    assert cli("lessons", "rm", name).stdout.startswith("removed: ")
+    assert "no lessons yet" in cli("lessons", "list").stdout
+    gone = cli("lessons", "show", name)
+    assert gone.returncode == 2 and "lessons list" in gone.stderr

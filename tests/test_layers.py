@@ -20,7 +20,7 @@ ORDER = (
     *("resources", "config", "targets", "toolchains", "library", "prompts", "operators"),
     *("diagnosis", "records", "runs", "seals", "budget", "migrations", "rows", "store"),
     *("propose", "triton_cpu", "devices", "sandbox", "offline", "execute", "evaluate", "drill"),
-    *("search", "flights", "rotation", "briefing", "ledger", "asking", "summary", "tune", "session"),
+    *("search", "lessons", "flights", "rotation", "briefing", "ledger", "jobs", "asking", "summary", "tune", "session"),
     *("render", "live", "batch", "report", "export", "doctor", "commands", "cli", "__main__"),
 )
 """A unit (module or folder of the package) imports only units named before it."""

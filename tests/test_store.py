@@ -129,6 +129,7 @@ def test_a_store_of_an_older_version_is_brought_up_to_date(store: Store) -> None
         connection.execute("ALTER TABLE runs DROP COLUMN confinement")
         for column in ("move", "base", "parts"):
             connection.execute(f"ALTER TABLE calls DROP COLUMN {column}")
+        connection.execute("DROP TABLE lessons")
         connection.execute("PRAGMA user_version = 2")
     connection.close()
     with Store.open(store.folder) as again:

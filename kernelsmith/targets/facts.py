@@ -23,6 +23,7 @@ def facts(target: Target, prompts: Path | None = None) -> TargetFacts:
         limits=dict(_limits(target)),
         notes="\n".join(text.strip() + "\n" for text in texts if text.strip()),
         useless_knobs=target.useless_knobs,
+        family=target.triton.backend,
         units=_units(target),
     )
 
