@@ -5,6 +5,8 @@ Called by store.py inside one transaction; the version is SQLite's own `user_ver
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Callable
 
 from sqlite_utils import Database
@@ -117,3 +119,17 @@ STEPS: tuple[Step, ...] = (
     _m005_lessons,
 )
 """In order; the length is the version that this program writes."""
+
+
+def write_ahead(db: Database, seconds: float) -> None:
+    """Switch to a write-ahead log. SQLite does not wait for a lock here as it does elsewhere: another process may be
+    making the same store."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+            time.sleep(0.02)

@@ -24,7 +24,7 @@ from sqlite_utils import Database
 from kernelsmith import rows
 from kernelsmith.config import program_version
 from kernelsmith.errors import StoreError, UsageError
-from kernelsmith.migrations import STEPS
+from kernelsmith.migrations import STEPS, write_ahead
 from kernelsmith.model import Confinement
 from kernelsmith.proposal import Prompt, Reply, Usage
 from kernelsmith.runs import Call, CallStatus, Folder, Run, RunSpec, RunStatus, TrialRecord
@@ -91,7 +91,7 @@ class Store:
             return
         if readonly:
             raise StoreError(f"{path}: has version {version} and cannot be written", "make it writable once")
-        self._db.execute("PRAGMA journal_mode = WAL")
+        write_ahead(self._db, BUSY_SECONDS)
         with self._writing():
             for number in range(self._version(path), len(STEPS)):
                 STEPS[number](self._db)

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
@@ -353,3 +354,15 @@ def test_the_winner_is_what_was_judged_not_what_lies_in_the_folder(store: Store)
     folder.kernel(1).write_text("changed meanwhile")
     store.finish(run.model_copy(update={"winner": 1}))
     assert folder.winner.read_text() == store.trials(run)[0].candidate.source
+
+
+def test_a_store_that_another_process_is_making_is_waited_for(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    other = sqlite3.connect(folder / FILE, check_same_thread=False)
+    other.execute("CREATE TABLE begun (x)")
+    other.execute("BEGIN EXCLUSIVE")
+    threading.Timer(0.3, other.rollback).start()
+    with Store.open(folder) as store:
+        assert store.runs() == ()
+    other.close()
