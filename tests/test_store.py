@@ -8,16 +8,16 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from sqlite_utils import Database
 
 from kernelsmith.errors import StoreError, UsageError
-from kernelsmith.migrations import STEPS
+from kernelsmith.migrations import STEPS, write_ahead
 from kernelsmith.outcome import Level
 from kernelsmith.proposal import Candidate, Move, Prompt, Reply, StopReason, Usage
 from kernelsmith.runs import Call, CallStatus, Run, RunStatus, TrialRecord, Verdict, spent
@@ -357,12 +357,19 @@ def test_the_winner_is_what_was_judged_not_what_lies_in_the_folder(store: Store)
 
 
 def test_a_store_that_another_process_is_making_is_waited_for(tmp_path: Path) -> None:
-    folder = tmp_path / "runs"
-    folder.mkdir()
-    other = sqlite3.connect(folder / FILE, check_same_thread=False)
-    other.execute("CREATE TABLE begun (x)")
-    other.execute("BEGIN EXCLUSIVE")
-    threading.Timer(0.3, other.rollback).start()
-    with Store.open(folder) as store:
-        assert store.runs() == ()
-    other.close()
+    class Busy(Database):
+        """Locked at first, as SQLite says it of this statement without waiting."""
+
+        refusals = 2
+
+        def execute(self, *arguments: object) -> sqlite3.Cursor:  # type: ignore[override]
+            if self.refusals:
+                self.refusals -= 1
+                raise sqlite3.OperationalError("database is locked")
+            return super().execute(*arguments)  # type: ignore[arg-type]
+
+    db = Busy(tmp_path / "kernelsmith.db")
+    with pytest.raises(sqlite3.OperationalError):
+        write_ahead(db, 0.0)
+    write_ahead(db, 5.0)
+    assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
