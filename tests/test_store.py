@@ -360,7 +360,7 @@ def test_a_store_that_another_process_is_making_is_waited_for(tmp_path: Path) ->
     class Busy(Database):
         """Locked at first, as SQLite says it of this statement without waiting."""
 
-        refusals = 2
+        refusals = 0
 
         def execute(self, *arguments: object) -> sqlite3.Cursor:  # type: ignore[override]
             if self.refusals:
@@ -369,6 +369,7 @@ def test_a_store_that_another_process_is_making_is_waited_for(tmp_path: Path) ->
             return super().execute(*arguments)  # type: ignore[arg-type]
 
     db = Busy(tmp_path / "kernelsmith.db")
+    db.refusals = 2
     with pytest.raises(sqlite3.OperationalError):
         write_ahead(db, 0.0)
     write_ahead(db, 5.0)
