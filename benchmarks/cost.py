@@ -6,7 +6,8 @@ Each family is one operator and at least 30 right kernels for it that differ in 
 that are repeated, strides, special functions, tiles. They are judged and timed as in a run, one after another; work is
 counted as `--without-device` counts it, and the estimate is made with the device's measured bandwidth and, on the CPU,
 with this machine's cores. One line per family, and the variants that are ranked worst. What was counted and measured is
-kept in FOLDER, and a family that is there is only estimated again. Nothing is a test: a busy machine spoils it.
+kept in FOLDER, and a family that is there is only estimated again. Kernels are ranked by their time over eager's, which
+is measured in turn with theirs. Nothing is a test: a busy machine spoils it, less so on one core (`taskset -c 0`).
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ class Seen(Frozen):
     counts: tuple[Counts, ...]
     builds: tuple[Build, ...]
     microseconds: float
+    """Median."""
+    relative: float
+    """Time over that of eager, from pairs of calls in turn: what else the machine does is in both."""
 
 
 class Kept(Frozen):
@@ -212,13 +216,19 @@ def watched(family: Family, room: Room, folder: Path, seconds: float) -> Iterato
             why = found.message.splitlines()[0] if found.message else "not timed"
             print(f"  {variant} left out: {found.outcome}: {why}")
             continue
-        median = 1e3 * found.timings[0].median_ms
-        yield Seen(variant=variant, counts=found.counts, builds=found.builds, microseconds=median)
+        (timing,) = found.timings
+        yield Seen(
+            variant=variant,
+            counts=found.counts,
+            builds=found.builds,
+            microseconds=1e3 * timing.median_ms,
+            relative=1 / timing.speedup["eager"],
+        )
 
 
 def lines(name: str, kept: Kept) -> Iterator[str]:
     """How well the family is ranked, and which variants are ranked worst."""
-    measured = [one.microseconds for one in kept.seen]
+    measured = [one.relative for one in kept.seen]
     estimated = [cost.estimates(kept.target, one.counts, one.builds)[0].microseconds for one in kept.seen]
     by_clock, by_model = ranks(measured), ranks(estimated)
     rho = statistics.correlation(by_model, by_clock) if len(set(by_model)) > 1 else 0.0  # all alike: no order at all
@@ -227,7 +237,7 @@ def lines(name: str, kept: Kept) -> Iterator[str]:
     for i in sorted(range(len(measured)), key=lambda i: -abs(by_clock[i] - by_model[i]))[:SHOWN]:
         yield (
             f"  {kept.seen[i].variant:22} estimated {estimated[i]:9.1f} us, number {by_model[i] + 1:g}; "
-            f"measured {measured[i]:9.1f} us, number {by_clock[i] + 1:g}"
+            f"measured {kept.seen[i].microseconds:9.1f} us, {measured[i]:.2f} of eager's, number {by_clock[i] + 1:g}"
         )
 
 

@@ -44,12 +44,16 @@ class Work(Frozen):
     written_bytes: _Count = 0
     distinct_bytes: _Count = 0
     """Of memory that was touched at all, in whole transactions: the least that must move."""
+    again_bytes: _Count = 0
+    """Of what was read and written, that which the same program had touched before."""
     asked_bytes: _Count = 0
     """Of the elements that were asked for: below `read_bytes + written_bytes` where accesses are not coalesced."""
     transaction_bytes: int = Field(default=32, ge=1, le=4096)
     atomics: _Count = 0
     operations: dict[Unit, _Count] = Field(default={}, max_length=len(Unit))
     """By unit; a fused multiply-add is two."""
+    issues: dict[Unit, _Count] = Field(default={}, max_length=len(Unit))
+    """The same without regard to how many elements each has: operations on whole blocks, by all programs."""
 
 
 class Counts(Frozen):

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kernelsmith.compiled import Build, Resources
+from kernelsmith.compiled import Build, Occupancy, Resources
 from kernelsmith.estimate import Counts, Estimate, Limit, Unit, Work
 from kernelsmith.offline.occupancy import occupancy
 from kernelsmith.targets import Target
@@ -26,8 +26,9 @@ LATENCY_SECONDS = 6e-7
 """Of global memory under load; 400 to 800 ns are published for A100 and H100 (Luo et al., arXiv 2402.13499)."""
 LAUNCH_MICROSECONDS = 3.0
 """Between two short kernels of one stream."""
-CACHE_SPEEDUP = 3.0
-"""Of the shared cache over memory."""
+CACHE_SPEEDUP, NEAR_SPEEDUP = 3.0, 8.0
+"""Over memory: of the cache that all programs share, and of the one that is a multiprocessor's own. The second is 128
+bytes a cycle and multiprocessor over the bandwidth: 12 on A100, 9 on H100 (NVIDIA's whitepapers), 8 on MI300X."""
 SPECIAL_SHARE = 1 / 8
 """Special functions per cycle against float32 multiply-adds: 16 to 128 lanes (CUDA C++ Programming Guide, arithmetic
 throughput)."""
@@ -35,6 +36,10 @@ SCALAR_LOOP_MICROSECONDS, BARRIER_MICROSECONDS = 1.0, 0.1
 """Of Ascend, each in a program: guesses, which only order kernels."""
 _GUESS_GB_PER_S, _GUESS_TFLOP_PER_S, _GUESS_MATRIX_TFLOP_PER_S = 1000.0, 10.0, 100.0
 _DEFAULT_LOAD_BYTES = 8
+_PROCESSOR_LANES = 8
+"""Elements of a vector register of a processor (AVX2, float32)."""
+_BUFFERED, _DEFAULT_STREAMS = 2.0, 4.0
+"""Streams of instructions, of which one computes while another waits: of two buffers; where nothing tells, a guess."""
 
 
 @dataclass
@@ -106,39 +111,49 @@ class _Model:
         machine = self._target.multiprocessor
         residents = occupancy(taken, machine, self._target.triton.warp_size) if taken and machine else None
         at_once = self._units * (residents.programs if residents and residents.programs else 1)
-        memory = self._memory(work, taken, min(programs, at_once))
+        memory, latency = self._memory(work, taken, min(programs, at_once))
         idle = math.ceil(programs / self._units) * self._units / programs
         units = {limit: idle * microseconds for limit, microseconds in self._operations(work, taken).items()}
         scalar = self._scalar(taken, programs)
-        alone = {Limit.MEMORY: memory, **units, Limit.SCALAR: scalar}
+        alone = {Limit.MEMORY: memory, Limit.LATENCY: latency, **units, Limit.SCALAR: scalar}
         for limit, microseconds in alone.items():
             if microseconds:
                 parts.alone[limit] += microseconds
-        slowest = sum(alone.values()) - scalar if self._waits(taken) else max(memory, *units.values())
-        parts.total += slowest + scalar
+        slowest = max(memory + latency, *units.values())
+        others = memory + latency + sum(units.values()) - slowest
+        parts.total += slowest + others / self._streams(taken, residents, programs) + scalar
         if residents is not None:
             parts.occupancy = residents.share
         if taken is not None:
             parts.waves = programs / at_once
 
-    def _memory(self, work: Work, taken: Resources | None, resident: float) -> float:
-        """What is new comes from memory, what was touched before from the shared cache; too few bytes in flight make
-        both slower."""
+    def _memory(self, work: Work, taken: Resources | None, resident: float) -> tuple[float, float]:
+        """What is new comes from memory, what other programs have touched from the cache that all share, what the same
+        program has touched from its own; and what it takes longer because too few bytes are in flight."""
         moved = work.read_bytes + work.written_bytes
         spilled = 2.0 * (taken.spill_bytes or 0) * taken.threads * work.programs if taken else 0.0
-        again = max(0, moved - work.distinct_bytes) + spilled
-        microseconds = work.distinct_bytes / self._bytes_per_us + again / (CACHE_SPEEDUP * self._bytes_per_us)
+        others = max(0, moved - work.distinct_bytes - work.again_bytes) + spilled
+        near = min(work.again_bytes, moved - work.distinct_bytes)
+        microseconds = (work.distinct_bytes + others / CACHE_SPEEDUP + near / NEAR_SPEEDUP) / self._bytes_per_us
         if self._target.multiprocessor is None or taken is None:
-            return microseconds
+            return microseconds, 0.0
         width = max(taken.loads) if taken.loads else _DEFAULT_LOAD_BYTES
         in_flight = resident * taken.threads * width
         wanted = self._bytes_per_us * 1e6 * LATENCY_SECONDS
-        return microseconds * max(1.0, wanted / in_flight)
+        return microseconds, microseconds * max(0.0, wanted / in_flight - 1)
 
     def _operations(self, work: Work, taken: Resources | None) -> dict[Limit, float]:
-        done = work.operations
+        """An operation takes a slot of all lanes of its program, however few elements it has."""
+        lanes = _PROCESSOR_LANES if self._target.torch_device == "cpu" else taken.threads if taken is not None else 1
+
+        def slots(unit: Unit) -> float:
+            return max(work.operations.get(unit, 0), lanes * work.issues.get(unit, 0))
+
         # one element takes the slot of a multiply-add, which peaks count as two operations
-        vector = 2.0 * (done.get(Unit.VECTOR_32, 0) + done.get(Unit.VECTOR_16, 0) + 2 * done.get(Unit.VECTOR_64, 0))
+        vector = 2.0 * (slots(Unit.VECTOR_32) + slots(Unit.VECTOR_16) + 2 * slots(Unit.VECTOR_64))
+        if self._target.cores is None:
+            vector += 2.0 * slots(Unit.SCALAR)
+        done = work.operations
         matrix = done.get(Unit.MATRIX_16, 0) + done.get(Unit.MATRIX_8, 0) / 2 + 2 * done.get(Unit.MATRIX_32, 0)
         if matrix and taken is not None and self._target.cores is None and not taken.matrix_instructions:
             vector += matrix  # the compiler found no use for the matrix unit
@@ -146,7 +161,7 @@ class _Model:
         return {
             Limit.MATRIX: matrix / self._matrix,
             Limit.VECTOR: vector / self._vector,
-            Limit.SPECIAL: 2.0 * done.get(Unit.SPECIAL, 0) / (SPECIAL_SHARE * self._vector),
+            Limit.SPECIAL: 2.0 * slots(Unit.SPECIAL) / (SPECIAL_SHARE * self._vector),
         }
 
     def _scalar(self, taken: Resources | None, programs: float) -> float:
@@ -155,11 +170,16 @@ class _Model:
         each = SCALAR_LOOP_MICROSECONDS * (taken.scalar_loops or 0) + BARRIER_MICROSECONDS * (taken.barriers or 0)
         return each * math.ceil(programs / self._units)
 
-    def _waits(self, taken: Resources | None) -> bool:
-        """Whether loads cannot overlap computation: no room for a second buffer."""
-        cores = self._target.cores
-        used = taken.unified_buffer_bytes if taken is not None else None
-        return cores is not None and used is not None and 2 * used > cores.unified_buffer_bytes
+    def _streams(self, taken: Resources | None, residents: Occupancy | None, programs: float) -> float:
+        """How many streams of instructions a unit chooses from: what the slowest part does not hide is told by it."""
+        cores, machine = self._target.cores, self._target.multiprocessor
+        if cores is not None:
+            used = taken.unified_buffer_bytes if taken is not None else None
+            return 1.0 if used is not None and 2 * used > cores.unified_buffer_bytes else _BUFFERED
+        if machine is None or taken is None or residents is None:
+            return _DEFAULT_STREAMS
+        warps = taken.warps * min(residents.programs, programs / machine.count)
+        return max(1.0, warps / (machine.partitions or 1))
 
 
 def _units(target: Target) -> int:

@@ -59,20 +59,29 @@ class _Tally:
     entered: int = 0
     read: float = 0.0
     written: float = 0.0
+    again: float = 0.0
+    """Bytes that the same program had touched before."""
     asked: float = 0.0
     atomics: float = 0.0
     unknown: float = 0.0
     """Bytes at addresses that are not known; taken for distinct ones."""
     operations: Counter[Unit] = field(default_factory=Counter)
+    issues: Counter[Unit] = field(default_factory=Counter)
 
     @property
     def moved(self) -> float:
         return self.read + self.written
 
     def add(self, other: _Tally, scale: float) -> None:
-        for name in ("read", "written", "asked", "atomics", "unknown"):
+        for name in ("read", "written", "again", "asked", "atomics", "unknown"):
             setattr(self, name, getattr(self, name) + scale * getattr(other, name))
         self.operations.update({unit: math.ceil(scale * number) for unit, number in other.operations.items()})
+        self.issues.update({unit: math.ceil(scale * number) for unit, number in other.issues.items()})
+
+    def do(self, unit: Unit, number: int, issues: int = 1) -> None:
+        """So many operations on elements, in so many on blocks."""
+        self.operations[unit] += number
+        self.issues[unit] += issues
 
 
 def count(request: Count) -> Counted:
@@ -100,10 +109,12 @@ def count(request: Count) -> Counted:
         read_bytes=read,
         written_bytes=written,
         distinct_bytes=min(round(distinct), read + written),
+        again_bytes=min(round(total.again), read + written),
         asked_bytes=round(total.asked),
         transaction_bytes=transaction,
         atomics=round(total.atomics),
         operations=dict(total.operations),
+        issues=dict(total.issues),
     )
     return Counted(work=work, assumed=tuple(assumed))
 
@@ -126,6 +137,8 @@ class _Follower:
         """Of the block that is followed now."""
         self._touched: dict[int, set[int]] = defaultdict(set)
         """Numbers of transactions, by buffer."""
+        self._own: dict[int, set[int]] = defaultdict(set)
+        """The same of the program that is followed now."""
         self._grown: list[dict[int, int]] = []
         """After each program: distinct transactions by buffer."""
         self.assumed: dict[str, None] = {}
@@ -137,6 +150,7 @@ class _Follower:
         for number in _spread(math.prod(self._launch.grid)):
             self._program = (number % x, number // x % y, number // x // y)
             self._followed += 1
+            self._own.clear()
             try:
                 self._function(self._module.kernel, arguments)
             except _Enough:
@@ -277,7 +291,6 @@ class _Follower:
     # ---------------------------------------------------------------- what they cost
 
     def _work(self, op: Op, given: list[Known | None]) -> None:
-        operations = self._here.operations
         match op.name:
             case "tt.load":
                 self._here.read += self._access(given[0], given[1] if len(given) > 1 else None, op.result.type)
@@ -291,15 +304,15 @@ class _Follower:
                 self._here.atomics += kind.count if mask is None else int(np.count_nonzero(mask))
             case "tt.dot" | "tt.dot_scaled":
                 a, c = op.operands[0].type, op.result.type
-                operations[_MATRIX.get(a.element.bytes, Unit.MATRIX_32)] += 2 * c.count * a.shape[-1]
+                self._here.do(_MATRIX.get(a.element.bytes, Unit.MATRIX_32), 2 * c.count * a.shape[-1])
             case "tt.reduce" | "tt.scan":
                 kind = op.operands[0].type
                 inner = sum(len(block.ops) for region in op.regions for block in region.blocks) - 1
-                operations[_unit(kind)] += max(1, inner) * kind.count
+                self._here.do(_unit(kind), max(1, inner) * kind.count, max(1, inner))
             case name if name not in _FREE and op.results and not op.regions:
                 kind = op.result.type
-                special = name in _SPECIAL and kind.shape != ()
-                operations[Unit.SPECIAL if special else _unit(kind)] += kind.count * (2 if name in _TWO else 1)
+                unit = Unit.SPECIAL if name in _SPECIAL and kind.shape != () else _unit(kind)
+                self._here.do(unit, kind.count * (2 if name in _TWO else 1))
 
     def _access(self, addresses: Known | None, mask: Known | None, kind: Type) -> float:
         """Bytes that move, in whole transactions."""
@@ -314,7 +327,10 @@ class _Follower:
         parts = np.union1d(chosen // transaction, (chosen + size - 1) // transaction)
         for buffer in np.unique(parts * transaction >> BUFFER_BITS).tolist():
             own = parts[parts * transaction >> BUFFER_BITS == buffer]
-            self._touched[buffer].update(own.tolist())
+            touched, before = set(own.tolist()), self._own[buffer]
+            self._here.again += len(touched & before) * transaction
+            before |= touched
+            self._touched[buffer] |= touched
         return float(len(parts) * transaction)
 
 

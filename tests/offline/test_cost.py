@@ -10,12 +10,12 @@ from kernelsmith.offline.cost import LAUNCH_MICROSECONDS, estimates
 from kernelsmith.offline.fit import chip_of
 from kernelsmith.targets import Target, load
 
-H100 = load("nvidia-h100")
+H100, ASCEND = load("nvidia-h100"), load("ascend-910b3")
 MEGABYTE = 1 << 20
 
 
 def estimate(target: Target = H100, *, resources: dict[str, Any] | None = None, **work: Any) -> Estimate:
-    chip = chip_of(target)
+    chip = chip_of(H100)
     assert chip is not None
     taken = {"warps": 4, "threads": 128, "registers": 32, "spill_bytes": 0, "loads": {16: 4}} | (resources or {})
     build = Build(kernel="k", workloads=("w",), chip=chip, resources=Resources.model_validate(taken))
@@ -38,6 +38,33 @@ def test_what_is_slower() -> None:
     assert estimate(resources={"spill_bytes": 256}, programs=200_000).microseconds > best, "spills"
     assert estimate(programs=16).microseconds > best, "too few programs in flight"
     assert estimate(launches=20).microseconds > best, "many launches"
+
+
+def test_what_a_program_touches_again_is_nearer_than_what_another_has_touched() -> None:
+    others, own = (estimate(read_bytes=512 * MEGABYTE, again_bytes=again) for again in (0, 448 * MEGABYTE))
+    assert estimate().microseconds < own.microseconds < others.microseconds
+
+
+def test_too_little_in_flight_is_no_fault_of_the_memory() -> None:
+    few = estimate(programs=16)
+    assert few.limit is Limit.LATENCY
+    assert few.parts[Limit.MEMORY] == estimate().parts[Limit.MEMORY]
+
+
+def test_an_operation_takes_all_lanes_however_few_elements_it_has() -> None:
+    wide, narrow = (
+        estimate(operations={Unit.VECTOR_32: 10**9}, issues={Unit.VECTOR_32: 10**9 // elements})
+        for elements in (1024, 16)
+    )
+    assert narrow.parts[Limit.VECTOR] == 128 / 16 * wide.parts[Limit.VECTOR]
+
+
+def test_what_the_slowest_part_hides_depends_on_how_many_warps_there_are() -> None:
+    vector = {"operations": {Unit.VECTOR_32: 3 * 10**8}}
+    many, one = (estimate(resources={"shared_bytes": nbytes}, **vector) for nbytes in (0, 200_000))
+    assert many.microseconds - many.parts[Limit.MEMORY] < one.microseconds - one.parts[Limit.MEMORY]
+    half, whole = (estimate(ASCEND, resources={"unified_buffer_bytes": n}, **vector) for n in (90_000, 190_000))
+    assert whole.microseconds > half.microseconds, "a second set of buffers has room, or has not"
 
 
 def test_the_matrix_unit_counts_only_if_the_compiler_used_it() -> None:

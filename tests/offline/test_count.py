@@ -87,6 +87,7 @@ def test_a_copy_moves_each_element_once() -> None:
     assert (work.read_bytes, work.written_bytes) == (512_000, 512_000)
     assert work.distinct_bytes == work.asked_bytes == 1_024_000
     assert work.operations[Unit.SPECIAL] == 128_000
+    assert work.again_bytes == 0
     assert work.programs == 1000
 
 
@@ -104,7 +105,9 @@ def test_what_all_programs_read_is_distinct_once() -> None:
     work = counted(SHARED, (500, 1, 1), 1 << BUFFER_BITS, 2 << BUFFER_BITS, 3, sizes={1: 1024, 2: 1024}).work
     assert work.read_bytes == 500 * 3 * 1024
     assert work.distinct_bytes == 1024
+    assert work.again_bytes == 500 * 2 * 1024, "the second and third time round, by the same program"
     assert work.operations[Unit.VECTOR_32] == 500 * 3 * 256
+    assert work.issues[Unit.VECTOR_32] == 500 * 3
 
 
 def test_a_loaded_bound_is_said_to_be_assumed() -> None:
