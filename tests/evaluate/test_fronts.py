@@ -70,13 +70,13 @@ def candidate(room: Room) -> Iterator[Candidate]:
 
 
 @pytest.fixture
-def judged(room: Room, tmp_path: Path, persons_config: None) -> Callable[[str], Evaluation]:
+def judged(room: Room, tmp_path: Path, persons_config: None) -> Callable[..., Evaluation]:
     path = tmp_path / "sums.py"
     path.write_text(OPERATOR)
 
-    def verdict(source: str) -> Evaluation:
+    def verdict(source: str, **more: object) -> Evaluation:
         ref = OperatorRef(path=str(path))
-        quick = {"located": False, "check_seconds": 1.0}
+        quick = {"located": False, "check_seconds": 1.0} | more
         job = Job(operator=ref, target="ascend-910b3", source=source, seed=5, without_device=True, **quick)
         return evaluate(job, room, quiet)
 
@@ -140,7 +140,7 @@ def test_what_its_language_lacks_is_an_error_at_its_line(candidate: Candidate) -
     assert reply.line == 6 and "no_such" in reply.message and "(line 6)" in reply.message
 
 
-def test_proven_as_the_chip_s_front_end_made_it_and_fitted(judged: Callable[[str], Evaluation]) -> None:
+def test_proven_as_the_chip_s_front_end_made_it_and_fitted(judged: Callable[..., Evaluation]) -> None:
     found = judged(KERNEL.replace("KEPT", "tl.where(o < n, v, 0.0)"))
     assert found.outcome is Outcome.PASSED, found.message
     (build,) = found.builds
@@ -148,6 +148,29 @@ def test_proven_as_the_chip_s_front_end_made_it_and_fitted(judged: Callable[[str
     assert build.chip == CHIP and build.resources.unified_buffer_bytes >= 4 * 96
 
 
-def test_lanes_that_nobody_cares_for_hold_anything(judged: Callable[[str], Evaluation]) -> None:
+HOPPER = Chip(backend="cuda", arch=90, warp_size=32)
+
+
+def test_other_chips_get_it_from_upstreams_front_end(judged: Callable[..., Evaluation]) -> None:
+    plain = (
+        KERNEL.replace("KEPT", "tl.where(o < n, v, 0.0)").replace(", care_padding=False", "").replace("B=96", "B=128")
+    )
+    found = judged(plain, also=(HOPPER,))
+    assert found.outcome is Outcome.PASSED, found.message
+    own, hopper = found.builds
+    assert (own.chip, hopper.chip) == (CHIP, HOPPER)
+    assert hopper.outcome is Outcome.PASSED and hopper.resources is not None and hopper.resources.registers
+    assert len(found.estimates) == 1, "of the target alone"
+
+
+def test_what_upstream_refuses_is_no_fault_on_its_own_chip(judged: Callable[..., Evaluation]) -> None:
+    found = judged(KERNEL.replace("KEPT", "tl.where(o < n, v, 0.0)"), also=(HOPPER,))
+    assert found.outcome is Outcome.PASSED, found.message
+    (refused,) = (build for build in found.builds if build.chip == HOPPER)
+    assert refused.outcome is Outcome.COMPILE_ERROR
+    assert refused.message.startswith("upstream Triton refuses it: ") and "must be a power of 2" in refused.message
+
+
+def test_lanes_that_nobody_cares_for_hold_anything(judged: Callable[..., Evaluation]) -> None:
     found = judged(KERNEL.replace("KEPT", "v"))
     assert found.outcome in (Outcome.UNINITIALIZED_READ, Outcome.WRONG_VALUES), found

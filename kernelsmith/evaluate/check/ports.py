@@ -160,7 +160,7 @@ def ported(found: Sequence[Recorded], checker: Checker, builds: Builds, source: 
     for one in found:
         for chip, made in one.made.items():
             for number, (kernel, lowered) in enumerate(zip(one.plan.kernels, made, strict=True)):
-                key = digest(chip.label, kernel.name, lowered.model_dump_json())
+                key = digest(chip.label, kernel.name, _decides(lowered, chip))
                 port = by_text.setdefault(key, _Port(kernel.name, chip, lowered, taken=one.taken))
                 port.workloads[one.label] = None
                 port.launches += launches(one.plan, number)
@@ -171,6 +171,12 @@ def ported(found: Sequence[Recorded], checker: Checker, builds: Builds, source: 
         _inspect(ports, builds, found_in_source(source))
         compiled = iter(builds.all([(port.made, port.chip) for port in ports if isinstance(port.made, Kernel)]))
     return tuple(port.build(next(compiled) if isinstance(port.made, Kernel) else port.made, named) for port in ports)
+
+
+def _decides(made: Kernel | Failed, chip: Chip) -> str:
+    """What a build depends on: where launch options mean nothing, the text alone."""
+    plain = isinstance(made, Kernel) and chip.backend in _LOWERED_ELSEWHERE
+    return (made.model_copy(update={"options": {}}) if plain else made).model_dump_json()
 
 
 def _inspect(ports: Sequence[_Port], builds: Builds, in_source: tuple[Found, ...]) -> None:
