@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 from kernelsmith.compiled import Chip, Resources
@@ -23,24 +24,46 @@ from kernelsmith.toolchains import Installed
 
 PLACE_VARIABLE = "KERNELSMITH_ASCEND"
 """Names the toolchain's folder, in the environment of the compiler's process."""
-STEP_SECONDS = 50.0
+SECONDS = 50.0
+"""Of both programs together: less than `builds.SECONDS`, so that what runs out of them is told as such."""
 _ADAPTER = "triton/backends/ascend/triton-adapter-opt"
 _PLANNER = "ascendnpuir/bin/bishengir-compile"
 _NEWER = re.compile(r"^Ascend(950|910_95|310)")
 """Chips of the planner's second program, whose name ends in -a5."""
 _MISSING = "Cannot find hivmc"
 _OVERFLOW = re.compile(r"(\w+) overflow, requires (\d+) bits while (\d+) bits available")
-_MEMORIES = {"ub": "unified buffer", "cbuf": "L1 buffer", "l1": "L1 buffer", "cc": "L0C accumulators", "l0c": "L0C"}
-_ADVICE = {
-    "ub": "fewer elements per program (a smaller BLOCK, or a loop over parts of the row)",
-    "cc": "a smaller output tile of tl.dot (BLOCK_M x BLOCK_N)",
+_MEMORIES = {"ub": "unified buffer", "cbuf": "L1 buffer", "l1": "L1 buffer", "cc": "L0C accumulators"}
+_MEMORIES |= {"l0c": "L0C accumulators", "ca": "L0A", "cb": "L0B"}
+_VECTOR = "fewer elements per program (a smaller BLOCK, or a loop over parts of the row)"
+_OPERANDS = (
+    "it holds the operands of tl.dot, twice where loads overlap: a smaller BLOCK_K first, then BLOCK_M and BLOCK_N, "
+    "fewer products whose operands live at once, or multibuffer=False, which halves it and overlaps nothing"
+)
+_TOTALS = (
+    "it holds what tl.dot adds up, in float32 whatever the operands are: a smaller output tile (BLOCK_M x BLOCK_N), "
+    "and one accumulator at a time"
+)
+_ADVICE = {"ub": _VECTOR, **dict.fromkeys(("cbuf", "l1"), _OPERANDS), **dict.fromkeys(("cc", "l0c"), _TOTALS)}
+_FLAGS = {
+    "multibuffer": "enable-auto-multi-buffer",
+    "enable_auto_bind_sub_block": "enable-auto-bind-sub-block",
+    "enable_hivm_auto_cv_balance": "enable-hivm-auto-cv-balance",
+    "sync_solver": "enable-hivm-graph-sync-solver",
+    "unit_flag": "enable-hivm-unit-flag-sync",
+    "set_workspace_multibuffer": "set-workspace-multibuffer",
+    "tile_mix_vector_loop": "tile-mix-vector-loop",
+    "tile_mix_cube_loop": "tile-mix-cube-loop",
 }
+"""Of bishengir-compile, by the launch option that triton-ascend 3.2.0 makes them of."""
+_DEFAULTS: dict[str, bool | int | None] = {"multibuffer": True, "enable_auto_bind_sub_block": True}
 _CONSTANT = re.compile(r"(%\w+) = (?:arith\.constant |llvm\.mlir\.constant\()(-?\d+) : i64")
 _BUFFER = re.compile(
     r"hivm\.hir\.pointer_cast\(([^)]*)\)[^:]*: memref<((?:\d+x)*)([a-z]+\d+)[^>]*#hivm\.address_space<(\w+)>>"
 )
 _LOOP = re.compile(r"^(\s*)(?:%[\w:, ]+ = )?scf\.(?:for|while)\b")
-_DIAGNOSTIC = re.compile(r"error: (.*)|(.*UNREACHABLE executed.*)|(.*Assertion .* failed.*)|(encountered .*)")
+_DIAGNOSTIC = re.compile(
+    r"error: (.*)|(.*UNREACHABLE executed.*)|(.*Assertion .* failed.*)|(encountered .*)|(LLVM ERROR: .*)"
+)
 
 
 def told(toolchain: Installed) -> dict[str, str]:
@@ -56,21 +79,21 @@ def compiled(kernel: Kernel, chip: Chip, scratch: Path) -> Resources | Failed:
     source, lowered, kept = scratch / "kernel.mlir", scratch / "lowered.mlir", scratch / "kept"
     source.write_text(without_locations(kernel.ttir), encoding="utf-8")
     newer = _NEWER.match(str(chip.arch)) is not None
-    said = _run([str(Path(place) / _ADAPTER), str(source), *_lowering(newer=newer), "-o", str(lowered)], scratch)
-    if not lowered.exists():
-        return Failed(outcome=Outcome.COMPILE_ERROR, message=f"Ascend's front end refuses it: {_first(said)}")
-    text = lowered.read_text(encoding="utf-8", errors="replace")
-    lowered.write_text(re.sub(r', mix_mode\s*=\s*"[^"]*"', "", text), encoding="utf-8")
-    said = _run(
-        [
-            str(Path(place) / (_PLANNER + ("-a5" if newer else ""))),
-            *(str(lowered), f"--target={chip.arch}", f"--save-temps={kept}", "-o", str(scratch / "kernel")),
-            *("--enable-auto-multi-buffer=true", "--enable-auto-bind-sub-block=true"),
-            *("--enable-hfusion-compile=true", "--enable-triton-kernel-compile=true"),
-            *(() if newer else ("--enable-hivm-compile=true",)),
-        ],
-        scratch,
-    )
+    deadline = time.monotonic() + SECONDS
+    try:
+        words = [str(Path(place) / _ADAPTER), str(source), *_lowering(newer=newer), "-o", str(lowered)]
+        code, said = _run(words, scratch, deadline)
+        if code or not lowered.exists():
+            return Failed(outcome=Outcome.COMPILE_ERROR, message=f"Ascend's front end refuses it: {_first(said)}")
+        text = lowered.read_text(encoding="utf-8", errors="replace")
+        lowered.write_text(re.sub(r', mix_mode\s*=\s*"[^"]*"', "", text), encoding="utf-8")
+        planner = str(Path(place) / (_PLANNER + ("-a5" if newer else "")))
+        words = [planner, str(lowered), f"--target={chip.arch}", f"--save-temps={kept}", "-o", str(scratch / "kernel")]
+        _, said = _run([*words, *_planning(kernel, newer=newer)], scratch, deadline)
+    except subprocess.TimeoutExpired as error:
+        program = Path(str(error.cmd[0])).name
+        message = f"{program} did not finish within {SECONDS:g} s: fewer elements per program, less unrolling"
+        return Failed(outcome=Outcome.TIMEOUT, message=message)
     if overflow := _OVERFLOW.search(said):
         return Failed(outcome=Outcome.RESOURCE_LIMIT, message=_too_much(*overflow.groups()))
     planned = next(iter(kept.glob("*.hivm.opt.mlir")), None)
@@ -135,19 +158,24 @@ def _lowering(*, newer: bool) -> list[str]:
     ]
 
 
-def _run(words: list[str], scratch: Path) -> str:
-    """What the program says."""
+def _planning(kernel: Kernel, *, newer: bool) -> list[str]:
+    given = _DEFAULTS | {name: value for name, value in kernel.options.items() if name in _FLAGS}
+    options = [f"--{_FLAGS[name]}={str(value).lower()}" for name, value in given.items() if value is not None]
+    options += ["--enable-hfusion-compile=true", "--enable-triton-kernel-compile=true"]
+    return options if newer else [*options, "--enable-hivm-compile=true"]
+
+
+def _run(words: list[str], scratch: Path, deadline: float) -> tuple[int, str]:
+    """The program's exit status and what it says. Raises TimeoutExpired."""
+    left = max(0.0, deadline - time.monotonic())
     try:
         done = subprocess.run(
-            words, capture_output=True, cwd=scratch, timeout=STEP_SECONDS, check=False, stdin=subprocess.DEVNULL
+            words, capture_output=True, cwd=scratch, timeout=left, check=False, stdin=subprocess.DEVNULL
         )
     except OSError as error:
-        raise InfrastructureError(
-            f"{Path(words[0]).name} cannot be run: {error}", "install the toolchain again"
-        ) from error
-    except subprocess.TimeoutExpired:
-        return f"error: {Path(words[0]).name} did not finish within {STEP_SECONDS:g} s"
-    return (done.stdout + done.stderr).decode(errors="replace")
+        message = f"{Path(words[0]).name} cannot be run: {error}"
+        raise InfrastructureError(message, "install the toolchain again") from error
+    return done.returncode, (done.stdout + done.stderr).decode(errors="replace")
 
 
 def _first(said: str) -> str:
@@ -155,7 +183,8 @@ def _first(said: str) -> str:
     for line in said.splitlines():
         if (found := _DIAGNOSTIC.search(line)) and _MISSING not in line:
             return str(next(text for text in found.groups() if text)).strip()[:400]
-    return "it does not say why" + (f" ({said.strip().splitlines()[0][:200]})" if said.strip() else "")
+    words = [line.strip() for line in said.splitlines() if line.strip() and "hivmc" not in line]
+    return "it does not say why" + (f" ({words[0][:200]})" if words else "")
 
 
 def _too_much(memory: str, needs: str, there: str) -> str:

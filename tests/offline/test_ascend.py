@@ -9,7 +9,7 @@ import pytest
 from kernelsmith import toolchains
 from kernelsmith.compiled import Chip, Resources
 from kernelsmith.errors import InfrastructureError
-from kernelsmith.offline import ascend
+from kernelsmith.offline import ascend, builds
 from kernelsmith.outcome import Outcome
 from kernelsmith.plan import Kernel
 from kernelsmith.sandbox.wire.messages import Failed
@@ -75,6 +75,72 @@ def test_without_the_toolchain_nobody_is_blamed(tmp_path: Path, monkeypatch: pyt
 
 def double(size: int) -> Kernel:
     return Kernel(name="double", ttir=DOUBLE.replace("SIZE", str(size)), signature=("*fp32", "*fp32"))
+
+
+PLANS = """#!/bin/sh
+echo "$@" > {here}/asked
+for word; do case $word in --save-temps=*) kept=${{word#*=}};; esac; done
+mkdir $kept && touch $kept/module.hivm.opt.mlir
+echo "{said}"
+exit 1
+"""
+
+
+def stand_in(here: Path, monkeypatch: pytest.MonkeyPatch, *, lowers: str = "touch $out", said: str) -> None:
+    """A toolchain whose programs do as told: `out` is the file that the first one is to write."""
+    adapter, planner = here / "triton/backends/ascend/triton-adapter-opt", here / "ascendnpuir/bin/bishengir-compile"
+    texts = {adapter: f"#!/bin/sh\nfor out; do :; done\n{lowers}\n", planner: PLANS.format(here=here, said=said)}
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    monkeypatch.setenv(ascend.PLACE_VARIABLE, str(here))
+
+
+def outcome(found: Resources | Failed) -> tuple[Outcome, str]:
+    assert isinstance(found, Failed), found
+    return found.outcome, found.message
+
+
+@pytest.mark.parametrize(
+    ("memory", "says"),
+    [
+        ("cbuf", "100 bytes of L1 buffer, there are 50: it holds the operands of tl.dot"),
+        ("cc", "100 bytes of L0C accumulators, there are 50: it holds what tl.dot adds up"),
+        ("ub", "100 bytes of unified buffer, there are 50: fewer elements per program"),
+    ],
+)
+def test_what_does_not_fit_is_told_with_what_to_do(
+    memory: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, said=f"error: {memory} overflow, requires 800 bits while 400 bits available")
+    kind, message = outcome(ascend.compiled(double(128), CHIP, tmp_path))
+    assert kind is Outcome.RESOURCE_LIMIT and says in message
+
+
+def test_both_programs_together_have_one_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ascend.SECONDS < builds.SECONDS, "else its process is killed before it can say what took so long"
+    monkeypatch.setattr(ascend, "SECONDS", 0.5)
+    stand_in(tmp_path, monkeypatch, lowers="exec sleep 60", said="")
+    kind, message = outcome(ascend.compiled(double(128), CHIP, tmp_path))
+    assert kind is Outcome.TIMEOUT and message.startswith("triton-adapter-opt did not finish within 0.5 s")
+
+
+def test_a_lowering_that_failed_is_not_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch, lowers="touch $out; echo 'LLVM ERROR: Not implemented' >&2; exit 3", said="")
+    kind, message = outcome(ascend.compiled(double(128), CHIP, tmp_path))
+    assert (kind, message) == (Outcome.COMPILE_ERROR, "Ascend's front end refuses it: LLVM ERROR: Not implemented")
+    assert not (tmp_path / "asked").exists()
+
+
+def test_launch_options_reach_the_planner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch, said="Cannot find hivmc")
+    options = {"multibuffer": False, "set_workspace_multibuffer": 2, "num_warps": 4}
+    found = ascend.compiled(double(128).model_copy(update={"options": options}), CHIP, tmp_path)
+    assert isinstance(found, Resources)
+    asked = (tmp_path / "asked").read_text().split()
+    assert {"--enable-auto-multi-buffer=false", "--set-workspace-multibuffer=2"} < set(asked)
+    assert "--enable-auto-bind-sub-block=true" in asked and not any("warps" in word for word in asked)
 
 
 @pytest.fixture
