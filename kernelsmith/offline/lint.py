@@ -55,10 +55,25 @@ def found_in_source(source: str) -> tuple[Found, ...]:
             continue
         for call in ast.walk(function):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and _is_library(call.func.value):
-                construct = _IN_SOURCE.get(call.func.attr)
+                construct = Construct.MASKED_LOAD_PADDING if _fills(call) else _IN_SOURCE.get(call.func.attr)
                 if construct is not None:
                     first.setdefault(construct, Found(what=construct.value, line=call.lineno))
     return tuple(first.values())
+
+
+def _fills(call: ast.Call) -> bool:
+    """A load whose masked lanes become zeros though nobody asked: front ends that do so print it like `other=0`."""
+    named = {word.arg: word.value for word in call.keywords}
+    masked = "mask" in named or len(call.args) > 1
+    minded = "other" in named or len(call.args) > 2 or None in named
+    cared = named.get("care_padding")
+    return (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr == "load"
+        and masked
+        and not minded
+        and not (isinstance(cared, ast.Constant) and cared.value is False)
+    )
 
 
 def keywords_in(source: str) -> frozenset[str]:
@@ -127,8 +142,6 @@ class _Kernel:
         yield from self._of_shape(op)
 
     def _of_access(self, op: Op) -> Iterator[Construct]:
-        if op.name == "tt.load" and len(op.operands) == 2 and op.operands[0].type.shape:
-            yield Construct.MASKED_LOAD_PADDING
         if op.name in _ACCESS and op.operands[0].type.shape and self._is_discrete(op.operands[0], set()):
             yield Construct.DISCRETE_ACCESS
         if op.name.startswith("tt.atomic_"):

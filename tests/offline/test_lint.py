@@ -54,12 +54,6 @@ def row_of_a_loaded_scalar(x, y):
 
 
 @triton.jit
-def masked(x, y, n):
-    at = tl.arange(0, 64)
-    tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
-
-
-@triton.jit
 def masked_with_other(x, y, n):
     at = tl.arange(0, 64)
     tl.store(y + at, tl.load(x + at, mask=at < n, other=0), mask=at < n)
@@ -112,7 +106,6 @@ def found(kernel: Any, dtype: str = "i32") -> set[str]:
         (compared, "i64", Construct.INT64_COMPARE, int64_offsets),
         (gathered, "i32", Construct.DISCRETE_ACCESS, row_of_a_loaded_scalar),
         (folded, "i32", Construct.DISCRETE_ACCESS, masked_with_other),
-        (masked, "i32", Construct.MASKED_LOAD_PADDING, masked_with_other),
         (atomics_in_a_loop, "i32", Construct.ATOMIC_IN_LOOP, atomic_after_a_loop),
         (permuted, "i32", Construct.PERMUTE_APART, neighbours_exchanged),
     ],
@@ -149,6 +142,17 @@ def test_calls_are_found_in_kernels_only() -> None:
     assert found_in_source(SOURCE.format(call="load(x)")) == ()
     assert found_in_source(SOURCE.format(call="sort(x)")) == (Found(what="sort", line=12),)
     assert found_in_source("def broken(:") == ()
+
+
+@pytest.mark.parametrize("rest", ["mask=m", "m", "mask=m, care_padding=True"])
+def test_masked_lanes_that_are_filled_though_nobody_asked(rest: str) -> None:
+    (found,) = found_in_source(SOURCE.format(call=f"load(x, {rest})"))
+    assert (found.what, found.line) == (Construct.MASKED_LOAD_PADDING.value, 12)
+
+
+@pytest.mark.parametrize("rest", ["mask=m, care_padding=False", "mask=m, other=0", "m, 0.0", "**more"])
+def test_masked_lanes_that_are_not(rest: str) -> None:
+    assert found_in_source(SOURCE.format(call=f"load(x, {rest})")) == ()
 
 
 def test_options_that_somebody_wrote_down() -> None:
