@@ -57,7 +57,7 @@ def builds_of(name: str, room: Room, devices: list[Target]) -> tuple[Build, ...]
         candidate.load(Load(source=source, entry=entry, seed=MODEL_SEED), None, SECONDS)
         checker = Checker(room.truths, operator, candidate, launcher, seed=0, time=own_time)
         chips = list(dict.fromkeys(chip for target in devices if (chip := chip_of(target))))
-        return ported(Recording(checker, candidate, chips).all(operator, {}), checker, room.builds, source)
+        return ported(Recording(checker, chips).all(operator, {}), checker, room.builds, source)
 
 
 def summary(fits: list[Fit], seconds: float) -> list[str]:

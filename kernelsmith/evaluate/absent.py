@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from kernelsmith.compiled import Fit
 from kernelsmith.evaluate import evaluate as judging
-from kernelsmith.evaluate import upstream
 from kernelsmith.evaluate.room.fronts import WARMS, own_front
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.execute import Tell
@@ -33,15 +32,12 @@ def evaluate(job: Job, room: Room, tell: Tell) -> Evaluation:
     if chip is None:
         raise fit.no_compiler(target)
     own = own_front(target) is not None
-    elsewhere = tuple(other for other in job.also if own and other.backend != chip.backend)
-    also = dict.fromkeys((*(other for other in job.also if other not in elsewhere), chip))
-    update = {"target": room.target.name, "bench": False, "also": tuple(also)}
+    update = {"target": room.target.name, "bench": False, "also": tuple(dict.fromkeys((*job.also, chip)))}
     update["counted"] = cost.transaction_bytes(target)
     update["front"] = chip if own else None
     found = judging.evaluate(job.model_copy(update=update), room, tell)
     if found.outcome is not Outcome.PASSED:
         return found
-    found = found.model_copy(update={"builds": (*found.builds, *upstream.builds(job, room, elsewhere, tell))})
     built = tuple(build for build in found.builds if build.chip == chip and build.taken)
     rows = fit.rows((target,), built, passed=True)
     wrong = [row for row in rows if row.wrong]

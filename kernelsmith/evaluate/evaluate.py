@@ -11,9 +11,11 @@ import itertools
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 
+from kernelsmith.compiled import Chip
+from kernelsmith.evaluate import facts
 from kernelsmith.evaluate.check import aside
 from kernelsmith.evaluate.check.agenda import Agenda, Budget, named_blocks
 from kernelsmith.evaluate.check.aside import assumptions, narrow_offsets
@@ -21,9 +23,7 @@ from kernelsmith.evaluate.check.check import Checker, Proven
 from kernelsmith.evaluate.check.collector import Collector
 from kernelsmith.evaluate.check.configurations import refuse_wrong
 from kernelsmith.evaluate.check.examine import Examiner, examined
-from kernelsmith.evaluate.check.ports import Recording, fingerprint, ported
 from kernelsmith.evaluate.check.screen import screen
-from kernelsmith.evaluate.check.work import counted
 from kernelsmith.evaluate.clock import noise
 from kernelsmith.evaluate.clock.bench import POOL, Bench, host_alone
 from kernelsmith.evaluate.clock.configs import Dispatch, Vector, choose
@@ -42,7 +42,6 @@ from kernelsmith.evaluate.truth.explore import far, sequence, workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.execute import Tell, quiet
 from kernelsmith.model import Evaluation, Job, StageSeconds, Timing
-from kernelsmith.offline import cost, fit
 from kernelsmith.operators.declare import Layout
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Level, Outcome, Stage
@@ -79,7 +78,7 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True,
     """
     operator = room.operator(job.operator)
     operator.info.refuse_impossible(job.sweeps)
-    job = _with_facts(job, room)
+    job = facts.asked(job, room)
     clock = _Clock()
     if screened and (refused := screen(job.source, entry=operator.info.name)):
         return refused.model_copy(update={"seconds": clock.seconds()})
@@ -95,15 +94,6 @@ def evaluate(job: Job, room: Room, tell: Tell = quiet, *, screened: bool = True,
         message = f"its kernels ran, and then the launcher process claimed that the machine is broken: {doubt.message}"
         evaluation = CandidateFailure(Outcome.CRASHED, message, stage=Stage.CHECK).evaluation()
     return evaluation.model_copy(update={"seconds": clock.seconds(), "confinement": room.confinement})
-
-
-def _with_facts(job: Job, room: Room) -> Job:
-    """With the questions that `facts` stands for, on the device that the room has."""
-    if not job.facts or job.without_device:
-        return job
-    chip = fit.chip_of(room.target)
-    also = (*job.also, chip) if chip is not None and chip not in job.also else job.also
-    return job.model_copy(update={"also": also, "counted": job.counted or cost.transaction_bytes(room.target)})
 
 
 def _verdict(
@@ -223,8 +213,8 @@ class _Evaluating:
             finally:
                 self.clock.bench = time.monotonic() - begin
         with self.turns.shared():
-            facts = self.facts(dispatch, tunables)
-        return facts.model_copy(
+            passed = self.facts(dispatch, tunables)
+        return passed.model_copy(
             update={
                 "stage": Stage.BENCH if timings else Stage.CHECK,
                 "cases": len(self.sampled),
@@ -236,23 +226,10 @@ class _Evaluating:
         )
 
     def facts(self, dispatch: Dispatch, tunables: Sequence[Tunable]) -> Evaluation:
-        """A pass with what was asked for beside it: builds for other chips, the work of its kernels."""
-        job, passed = self.job, Evaluation(outcome=Outcome.PASSED, stage=Stage.CHECK)
-        if not job.also and job.counted is None:
-            return passed
+        """A pass with what was asked for beside it."""
         picks = {case.workload.label: vector for case, vector in dispatch.picks if case.workload is not None}
-        recording = Recording(self.checker, self.candidate, job.also, tunables)
-        found = recording.all(self.operator, picks, every=job.every_config)
-        taken = [one for one in found if one.taken]
-        builds, nbytes = self.room.builds, job.counted
-        run = (self.candidate, self.launcher) if job.without_device else None  # else nothing is ranked by it
-        return passed.model_copy(
-            update={
-                "builds": ported(found, self.checker, builds, job.source),
-                "counts": counted(taken, self.checker, builds, nbytes, run) if nbytes is not None else (),
-                "fingerprint": fingerprint(taken),
-            }
-        )
+        told = facts.Facts(self.job, self.room, self.operator, self.checker, self.launcher, self.fronted)
+        return told.told(picks, tunables)
 
     def failed(self, failure: CandidateFailure) -> Evaluation:
         """With what was found before it failed, where the cases of the check were right."""
@@ -272,17 +249,19 @@ class _Evaluating:
         request = load_request(self.job, self.operator)
         return self.candidate.load(request, None, self.checker.remaining(Stage.LOAD)).tunables
 
+    def apart(self) -> AbstractContextManager[Checker]:
+        """As `fronted`, by the front end that lowers its kernels here."""
+        return self.fronted(self.job.front)
+
     @contextlib.contextmanager
-    def apart(self) -> Iterator[Checker]:
+    def fronted(self, front: Chip | None) -> Iterator[Checker]:
         """A checker with processes and arenas of its own, which may end or be larger than the machine's memory."""
         room = self.room
         limits = allowance.limits(room.sizes(self.operator), room.threads, on_card=False)
         own, own_time = ArenaPool(max_idle_bytes=0), OwnTime(aside.SECONDS)
         with (
             self.checker.excused(),
-            closing(
-                CandidateSession(room.recording(self.job.front), limits, own, room.binaries, own_time)
-            ) as candidate,
+            closing(CandidateSession(room.recording(front), limits, own, room.binaries, own_time)) as candidate,
             closing(LauncherSession(room.zygote, limits, own, room.binaries, own_time)) as launcher,
             self.extent.place.beside(candidate.child, launcher.child),
         ):

@@ -55,6 +55,8 @@ _FLAGS = {
     "tile_mix_cube_loop": "tile-mix-cube-loop",
 }
 """Of bishengir-compile, by the launch option that triton-ascend 3.2.0 makes them of."""
+LAUNCH_OPTIONS = frozenset(_FLAGS)
+"""Those that decide what it makes; no other does."""
 _DEFAULTS: dict[str, bool | int | None] = {"multibuffer": True, "enable_auto_bind_sub_block": True}
 _CONSTANT = re.compile(r"(%\w+) = (?:arith\.constant |llvm\.mlir\.constant\()(-?\d+) : i64")
 _BUFFER = re.compile(

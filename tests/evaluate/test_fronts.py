@@ -12,6 +12,7 @@ import torch
 from kernelsmith import toolchains
 from kernelsmith.compiled import Chip
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate import evaluate as judging
 from kernelsmith.evaluate.absent import evaluate
 from kernelsmith.evaluate.room.fronts import Fronts, own_front
 from kernelsmith.evaluate.room.room import PROCESSOR, Room
@@ -24,6 +25,8 @@ from kernelsmith.targets import load
 from tests.sandbox.players import SCALE, Candidate, Packed, loaded
 
 CHIP = Chip(backend="npu", arch="Ascend910B3", warp_size=0)
+CUDA = Chip(backend="cuda", arch=90, warp_size=32)
+Judged = Callable[..., Evaluation]
 OPERATOR = '''
 """Sums of rows."""
 import torch
@@ -70,15 +73,15 @@ def candidate(room: Room) -> Iterator[Candidate]:
 
 
 @pytest.fixture
-def judged(room: Room, tmp_path: Path, persons_config: None) -> Callable[..., Evaluation]:
+def judged(room: Room, tmp_path: Path, persons_config: None) -> Judged:
     path = tmp_path / "sums.py"
     path.write_text(OPERATOR)
 
-    def verdict(source: str, **more: object) -> Evaluation:
+    def verdict(source: str, *also: Chip, absent: bool = True) -> Evaluation:
         ref = OperatorRef(path=str(path))
-        quick = {"located": False, "check_seconds": 1.0} | more
-        job = Job(operator=ref, target="ascend-910b3", source=source, seed=5, without_device=True, **quick)
-        return evaluate(job, room, quiet)
+        quick = {"located": False, "check_seconds": 1.0, "bench": False, "also": also}
+        job = Job(operator=ref, target="ascend-910b3", source=source, seed=5, without_device=absent, **quick)
+        return evaluate(job, room, quiet) if absent else judging.evaluate(job, room)
 
     return verdict
 
@@ -140,37 +143,42 @@ def test_what_its_language_lacks_is_an_error_at_its_line(candidate: Candidate) -
     assert reply.line == 6 and "no_such" in reply.message and "(line 6)" in reply.message
 
 
-def test_proven_as_the_chip_s_front_end_made_it_and_fitted(judged: Callable[..., Evaluation]) -> None:
-    found = judged(KERNEL.replace("KEPT", "tl.where(o < n, v, 0.0)"))
+def test_proven_as_the_chip_s_front_end_made_it_and_fitted(judged: Judged) -> None:
+    found = judged(KERNEL.replace("KEPT", "tl.where(o < n, v, 0.0)"), CUDA)
+    assert found.outcome is Outcome.PASSED, found.message
+    build, refused = found.builds
+    assert build.chip == CHIP and build.resources is not None
+    assert build.resources.unified_buffer_bytes is not None and build.resources.unified_buffer_bytes >= 4 * 96
+    assert (refused.chip, refused.outcome) == (CUDA, Outcome.COMPILE_ERROR), "upstream's front end, at its line"
+    assert refused.message.startswith("upstream Triton refuses it: ")
+    assert "arange's range must be a power of 2 (line 9)" in refused.message
+
+
+def test_beside_another_target_the_chip_is_lowered_by_its_own(judged: Judged) -> None:
+    upstream = KERNEL.replace("KEPT", "v").replace("care_padding=False", "other=0.0").replace("B=96", "B=128")
+    found = judged(upstream, CHIP, absent=False)
     assert found.outcome is Outcome.PASSED, found.message
     (build,) = found.builds
-    assert build.resources is not None and build.resources.unified_buffer_bytes is not None
-    assert build.chip == CHIP and build.resources.unified_buffer_bytes >= 4 * 96
+    assert build.chip == CHIP and build.outcome is Outcome.PASSED
+    refused = judged(upstream.replace("tl.sum(v, 0)", "tl.sum(tl.squeeze(v[None, :], 0), 0)"), CHIP, absent=False)
+    assert refused.outcome is Outcome.PASSED, refused.message
+    (build,) = refused.builds
+    assert build.outcome is Outcome.COMPILE_ERROR and "squeeze" in build.message
+    assert build.message.startswith("the front end of npu Ascend910B3 refuses it: ")
 
 
-HOPPER = Chip(backend="cuda", arch=90, warp_size=32)
-
-
-def test_other_chips_get_it_from_upstreams_front_end(judged: Callable[..., Evaluation]) -> None:
+def test_other_chips_get_it_from_upstreams_front_end(judged: Judged) -> None:
     plain = (
         KERNEL.replace("KEPT", "tl.where(o < n, v, 0.0)").replace(", care_padding=False", "").replace("B=96", "B=128")
     )
-    found = judged(plain, also=(HOPPER,))
+    found = judged(plain, CUDA)
     assert found.outcome is Outcome.PASSED, found.message
-    own, hopper = found.builds
-    assert (own.chip, hopper.chip) == (CHIP, HOPPER)
-    assert hopper.outcome is Outcome.PASSED and hopper.resources is not None and hopper.resources.registers
+    own, cuda = found.builds
+    assert (own.chip, cuda.chip) == (CHIP, CUDA)
+    assert cuda.outcome is Outcome.PASSED and cuda.resources is not None and cuda.resources.registers
     assert len(found.estimates) == 1, "of the target alone"
 
 
-def test_what_upstream_refuses_is_no_fault_on_its_own_chip(judged: Callable[..., Evaluation]) -> None:
-    found = judged(KERNEL.replace("KEPT", "tl.where(o < n, v, 0.0)"), also=(HOPPER,))
-    assert found.outcome is Outcome.PASSED, found.message
-    (refused,) = (build for build in found.builds if build.chip == HOPPER)
-    assert refused.outcome is Outcome.COMPILE_ERROR
-    assert refused.message.startswith("upstream Triton refuses it: ") and "must be a power of 2" in refused.message
-
-
-def test_lanes_that_nobody_cares_for_hold_anything(judged: Callable[..., Evaluation]) -> None:
+def test_lanes_that_nobody_cares_for_hold_anything(judged: Judged) -> None:
     found = judged(KERNEL.replace("KEPT", "v"))
     assert found.outcome in (Outcome.UNINITIALIZED_READ, Outcome.WRONG_VALUES), found

@@ -101,7 +101,7 @@ class Checker:
         self.collector = collector or Collector()
         self._truths = truths
         self._operator = operator
-        self._candidate = candidate
+        self.candidate = candidate
         self._launcher = launcher
         self._seed = seed
         self._time = time
@@ -338,10 +338,10 @@ class Checker:
     ) -> Answer:
         """One real call, with room for tensors like `returns`."""
         packed = transport.packed(inputs)
-        desk = self._candidate.desk
+        desk = self.candidate.desk
         given, outputs = desk.inputs(packed.end), desk.outputs(transport.room_for(returns))
         transport.write(inputs, given, packed.regions)
-        called = self._candidate.call(
+        called = self.candidate.call(
             packed.arguments, given, outputs, choices=choices, record=record, seconds=self.remaining(Stage.RECORD)
         )
         return called, transport.outputs(outputs, called.outputs), transport.storages(given, packed.regions)
@@ -353,7 +353,7 @@ class Checker:
 
     def _with_state(self, case: Case, called: Called, seconds: float = 0.0) -> Recorded:
         assert called.plan is not None
-        return Recorded(case, called, self._candidate.state(called.plan, self.remaining(Stage.RECORD)), seconds)
+        return Recorded(case, called, self.candidate.state(called.plan, self.remaining(Stage.RECORD)), seconds)
 
     def _prepare(self, recorded: Recorded) -> Proven:
         called, state = recorded.called, recorded.state

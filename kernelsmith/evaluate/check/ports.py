@@ -16,9 +16,9 @@ from kernelsmith.base import digest
 from kernelsmith.compiled import MOST_CHARS, Build, Chip, Found
 from kernelsmith.evaluate.check.check import Checker
 from kernelsmith.evaluate.sessions.failure import FATAL, CandidateFailure
-from kernelsmith.evaluate.sessions.session import CandidateSession
 from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
+from kernelsmith.offline.ascend import LAUNCH_OPTIONS
 from kernelsmith.offline.builds import Builds
 from kernelsmith.offline.lint import found_in_source, keywords_in
 from kernelsmith.offline.wire import Compiled, Inspected
@@ -94,11 +94,8 @@ class Recorded:
 class Recording:
     """Calls the candidate again on its tuned workloads. A candidate lowers only what it has recorded last."""
 
-    def __init__(
-        self, checker: Checker, candidate: CandidateSession, chips: Sequence[Chip], tunables: Sequence[Tunable] = ()
-    ) -> None:
+    def __init__(self, checker: Checker, chips: Sequence[Chip], tunables: Sequence[Tunable] = ()) -> None:
         self._checker = checker
-        self._candidate = candidate
         self._chips = chips
         self._configs = {tunable.kernel: tunable.configs for tunable in tunables}
 
@@ -141,7 +138,7 @@ class Recording:
     def _lowered(self, plan: LaunchPlan, chip: Chip) -> Sequence[Kernel | Failed]:
         if chip.backend in _LOWERED_ELSEWHERE:
             return plan.kernels
-        return self._candidate.lower(plan, chip, self._checker.remaining(Stage.COMPILE))
+        return self._checker.candidate.lower(plan, chip, self._checker.remaining(Stage.COMPILE))
 
 
 def _kernel(choice: Choice) -> str:
@@ -174,9 +171,11 @@ def ported(found: Sequence[Recorded], checker: Checker, builds: Builds, source: 
 
 
 def _decides(made: Kernel | Failed, chip: Chip) -> str:
-    """What a build depends on: where launch options mean nothing, the text alone."""
-    plain = isinstance(made, Kernel) and chip.backend in _LOWERED_ELSEWHERE
-    return (made.model_copy(update={"options": {}}) if plain else made).model_dump_json()
+    """What a build depends on: where most launch options mean nothing, the text and the others."""
+    if isinstance(made, Failed) or chip.backend not in _LOWERED_ELSEWHERE:
+        return made.model_dump_json()
+    options = {name: value for name, value in made.options.items() if name in LAUNCH_OPTIONS}
+    return made.model_copy(update={"options": options}).model_dump_json()
 
 
 def _inspect(ports: Sequence[_Port], builds: Builds, in_source: tuple[Found, ...]) -> None:

@@ -7,6 +7,7 @@ the same confinement as every other package. A room keeps one per chip and ends 
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from collections.abc import Callable
@@ -33,7 +34,7 @@ class Fronts:
 
     def __init__(self, start: Start, targets: Callable[[], list[Target]]) -> None:
         self._start = start
-        self._targets = targets
+        self._targets = functools.cache(targets)
         self._lock = threading.Lock()
         self._zygotes: dict[Chip, Zygote] = {}
 
@@ -51,15 +52,19 @@ class Fronts:
                 zygote.close()
             self._zygotes.clear()
 
+    def has(self, chip: Chip) -> bool:
+        """Whether there is one for it."""
+        return self._target(chip) is not None
+
+    def _target(self, chip: Chip) -> Target | None:
+        return next((t for t in self._targets() if chip_of(t) == chip and own_front(t) is not None), None)
+
     def _made(self, chip: Chip) -> Zygote:
-        for target in self._targets():
-            place = own_front(target)
-            if place is not None and target.offline is not None and chip_of(target) == chip:
-                told = {TARGET_VARIABLE: f"{chip.backend}:{chip.arch}:{chip.warp_size}"}
-                return self._start(
-                    WARMS[target.offline], place, told | {CHIP_PROPERTIES: json.dumps(_properties(target))}
-                )
-        raise InfrastructureError(f"no front end for {chip.label} here", "kernelsmith targets install TARGET")
+        target = self._target(chip)
+        place = own_front(target) if target is not None else None
+        if target is None or target.offline is None or place is None:
+            raise InfrastructureError(f"no front end for {chip.label} here", "kernelsmith targets install TARGET")
+        return self._start(WARMS[target.offline], place, _told(chip, target))
 
 
 def own_front(target: Target) -> Path | None:

@@ -179,6 +179,10 @@ class Room:
         """Where candidates are recorded: with this chip's own front end, or None: with that of kernelsmith's Triton."""
         return self.zygote if front is None else self._fronts.of(front)
 
+    def has_front(self, chip: Chip) -> bool:
+        """Whether the chip's own front end is here."""
+        return self._fronts.has(chip)
+
     def _front(self, warm: str, place: Path, more: dict[str, str]) -> Zygote:
         return Zygote(
             preload=RECORDING,
