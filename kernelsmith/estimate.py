@@ -46,6 +46,8 @@ class Work(Frozen):
     """Of memory that was touched at all, in whole transactions: the least that must move."""
     again_bytes: _Count = 0
     """Of what was read and written, that which the same program had touched before."""
+    rounds: _Count = 0
+    """How often programs wait for loads: entries of loop bodies and branches that load, over all programs."""
     asked_bytes: _Count = 0
     """Of the elements that were asked for: below `read_bytes + written_bytes` where accesses are not coalesced."""
     transaction_bytes: int = Field(default=32, ge=1, le=4096)

@@ -35,7 +35,6 @@ throughput)."""
 SCALAR_LOOP_MICROSECONDS, BARRIER_MICROSECONDS = 1.0, 0.1
 """Of Ascend, each in a program: guesses, which only order kernels."""
 _GUESS_GB_PER_S, _GUESS_TFLOP_PER_S, _GUESS_MATRIX_TFLOP_PER_S = 1000.0, 10.0, 100.0
-_DEFAULT_LOAD_BYTES = 8
 _PROCESSOR_LANES = 8
 """Elements of a vector register of a processor (AVX2, float32)."""
 _BUFFERED, _DEFAULT_STREAMS = 2.0, 4.0
@@ -135,10 +134,9 @@ class _Model:
         others = max(0, moved - work.distinct_bytes - work.again_bytes) + spilled
         near = min(work.again_bytes, moved - work.distinct_bytes)
         microseconds = (work.distinct_bytes + others / CACHE_SPEEDUP + near / NEAR_SPEEDUP) / self._bytes_per_us
-        if self._target.multiprocessor is None or taken is None:
+        if self._target.multiprocessor is None or not work.rounds or not work.read_bytes:
             return microseconds, 0.0
-        width = max(taken.loads) if taken.loads else _DEFAULT_LOAD_BYTES
-        in_flight = resident * taken.threads * width
+        in_flight = resident * work.read_bytes / work.rounds
         wanted = self._bytes_per_us * 1e6 * LATENCY_SECONDS
         return microseconds, microseconds * max(0.0, wanted / in_flight - 1)
 

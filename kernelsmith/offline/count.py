@@ -61,6 +61,8 @@ class _Tally:
     written: float = 0.0
     again: float = 0.0
     """Bytes that the same program had touched before."""
+    rounds: float = 0.0
+    """Entries, if anything is loaded; whatever an entry loads is waited for together."""
     asked: float = 0.0
     atomics: float = 0.0
     unknown: float = 0.0
@@ -73,7 +75,7 @@ class _Tally:
         return self.read + self.written
 
     def add(self, other: _Tally, scale: float) -> None:
-        for name in ("read", "written", "again", "asked", "atomics", "unknown"):
+        for name in ("read", "written", "again", "rounds", "asked", "atomics", "unknown"):
             setattr(self, name, getattr(self, name) + scale * getattr(other, name))
         self.operations.update({unit: math.ceil(scale * number) for unit, number in other.operations.items()})
         self.issues.update({unit: math.ceil(scale * number) for unit, number in other.issues.items()})
@@ -110,6 +112,7 @@ def count(request: Count) -> Counted:
         written_bytes=written,
         distinct_bytes=min(round(distinct), read + written),
         again_bytes=min(round(total.again), read + written),
+        rounds=round(total.rounds),
         asked_bytes=round(total.asked),
         transaction_bytes=transaction,
         atomics=round(total.atomics),
@@ -293,6 +296,7 @@ class _Follower:
     def _work(self, op: Op, given: list[Known | None]) -> None:
         match op.name:
             case "tt.load":
+                self._here.rounds = self._here.entered
                 self._here.read += self._access(given[0], given[1] if len(given) > 1 else None, op.result.type)
             case "tt.store":
                 mask = given[2] if len(given) > 2 else None

@@ -19,7 +19,7 @@ def estimate(target: Target = H100, *, resources: dict[str, Any] | None = None, 
     assert chip is not None
     taken = {"warps": 4, "threads": 128, "registers": 32, "spill_bytes": 0, "loads": {16: 4}} | (resources or {})
     build = Build(kernel="k", workloads=("w",), chip=chip, resources=Resources.model_validate(taken))
-    done = {"programs": 10_000, "read_bytes": 64 * MEGABYTE, "distinct_bytes": 64 * MEGABYTE} | work
+    done = {"programs": 10_000, "rounds": 10_000, "read_bytes": 64 * MEGABYTE, "distinct_bytes": 64 * MEGABYTE} | work
     counts = Counts(workload="w", needed_bytes=64 * MEGABYTE, kernels=(Work(kernel="k", **done),))
     (found,) = estimates(target, (counts,), (build,))
     return found
@@ -36,7 +36,7 @@ def test_what_is_slower() -> None:
     best = estimate().microseconds
     assert estimate(read_bytes=512 * MEGABYTE).microseconds > best, "the same bytes again and again"
     assert estimate(resources={"spill_bytes": 256}, programs=200_000).microseconds > best, "spills"
-    assert estimate(programs=16).microseconds > best, "too few programs in flight"
+    assert estimate(programs=16, rounds=16_000).microseconds > best, "too few programs in flight"
     assert estimate(launches=20).microseconds > best, "many launches"
 
 
@@ -46,8 +46,11 @@ def test_what_a_program_touches_again_is_nearer_than_what_another_has_touched() 
 
 
 def test_too_little_in_flight_is_no_fault_of_the_memory() -> None:
-    few = estimate(programs=16)
+    few = estimate(programs=16, rounds=16 * 512)
     assert few.limit is Limit.LATENCY
+    assert estimate(programs=16, rounds=16 * 4096).parts[Limit.LATENCY] > few.parts[Limit.LATENCY], (
+        "a shorter loop body"
+    )
     assert few.parts[Limit.MEMORY] == estimate().parts[Limit.MEMORY]
 
 

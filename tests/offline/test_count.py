@@ -107,7 +107,7 @@ def test_what_all_programs_read_is_distinct_once() -> None:
     assert work.distinct_bytes == 1024
     assert work.again_bytes == 500 * 2 * 1024, "the second and third time round, by the same program"
     assert work.operations[Unit.VECTOR_32] == 500 * 3 * 256
-    assert work.issues[Unit.VECTOR_32] == 500 * 3
+    assert work.issues[Unit.VECTOR_32] == work.rounds == 500 * 3
 
 
 def test_a_loaded_bound_is_said_to_be_assumed() -> None:
