@@ -66,6 +66,8 @@ def prepared(
     choice = searched(ledger) if proposer.spec == OFFLINE else next_move(past(ledger, sources.ports), moves)
     if choice is None:
         return StopReason.EXHAUSTED
+    if not ledger.fits(proposer.spec):
+        return StopReason.TIME
     told = briefing.brief(
         ledger.run.spec,
         sources.target,

@@ -1,7 +1,7 @@
 """When a run stops and what its next call may use: pure functions over Budget and Spent.
 
-Invariants: a call in flight counts at its reservation, so `--max-usd` and `--max-tokens` are never exceeded; a share of
-the time is kept for the winner's re-check and re-measurement. Called by tune.py before every call.
+Invariants: a call in flight counts at its reservation, so `--max-usd` and `--max-tokens` are never exceeded; the time
+that the winner's re-check and re-measurement take is kept for them. Called by tune.py before every call.
 """
 
 from __future__ import annotations
@@ -19,12 +19,22 @@ RESERVED_SHARE = 0.10
 """Share of the time kept for the winner."""
 RESERVED_AT_MOST = 0.50
 """However slow one evaluation is, half of the time is for the search."""
-RECHECK = 3.0
-"""A full check with the longer measurement takes about this many quick evaluations."""
 SHORTEST_REPLY = 512
 """Output tokens below which a reply cannot hold a kernel: a call that is left less does not fit."""
 LONGEST_CALL = 600.0
 """Seconds; also the provider's default."""
+
+
+class Costs(Frozen):
+    """Seconds that judging takes in a run, as far as it is known."""
+
+    trial: float = Field(default=0.0, ge=0)
+    """An evaluation of the search, typically."""
+    recheck: float = Field(default=0.0, ge=0)
+    """The winner's full check and longer measurement."""
+
+
+UNKNOWN = Costs()
 
 
 class Allowance(Frozen):
@@ -42,22 +52,21 @@ class Allowance(Frozen):
         return StopReason.USD if self.usd is not None and usage.usd > self.usd else StopReason.TOKENS
 
 
-def reserved_seconds(budget: Budget, best: Evaluation | None) -> float:
-    """Seconds kept for the winner: a tenth, and at least what a re-check of the present best takes."""
+def reserved_seconds(budget: Budget, costs: Costs) -> float:
+    """Seconds kept for the winner: a tenth, and at least what its re-check takes."""
     if budget.max_seconds is None:
         return 0.0
-    recheck = RECHECK * best.seconds.total if best else 0.0
-    return min(max(RESERVED_SHARE * budget.max_seconds, recheck), RESERVED_AT_MOST * budget.max_seconds)
+    return min(max(RESERVED_SHARE * budget.max_seconds, costs.recheck), RESERVED_AT_MOST * budget.max_seconds)
 
 
-def search_seconds(budget: Budget, spent: Spent, best: Evaluation | None) -> float | None:
+def search_seconds(budget: Budget, spent: Spent, costs: Costs = UNKNOWN) -> float | None:
     """Seconds left for the search; None without a time limit."""
     if budget.max_seconds is None:
         return None
-    return max(0.0, budget.max_seconds - reserved_seconds(budget, best) - spent.seconds)
+    return max(0.0, budget.max_seconds - reserved_seconds(budget, costs) - spent.seconds)
 
 
-def stop(budget: Budget, spent: Spent, best: Evaluation | None) -> StopReason | None:
+def stop(budget: Budget, spent: Spent, best: Evaluation | None, costs: Costs = UNKNOWN) -> StopReason | None:
     """The reason to ask for no further trial, or None. `best` is the best passed evaluation so far."""
     if goal_met(budget, best):
         return StopReason.GOAL
@@ -67,8 +76,8 @@ def stop(budget: Budget, spent: Spent, best: Evaluation | None) -> StopReason | 
         return StopReason.TOKENS
     if budget.max_usd is not None and spent.usage.usd + spent.reserved_usd >= budget.max_usd:
         return StopReason.USD
-    left = search_seconds(budget, spent, best)
-    if left is not None and left <= _typical_trial(spent, best):
+    left = search_seconds(budget, spent, costs)
+    if left is not None and left <= _typical_trial(spent, costs):
         return StopReason.TIME
     return None
 
@@ -80,20 +89,20 @@ def goal_met(budget: Budget, best: Evaluation | None) -> bool:
     return best.score_ci95[0] >= budget.goal
 
 
-def _typical_trial(spent: Spent, best: Evaluation | None) -> float:
-    """Mean seconds of a call so far plus one evaluation: a trial begun with less left would be cut."""
+def _typical_trial(spent: Spent, costs: Costs) -> float:
+    """Mean seconds of a call so far plus an evaluation: a trial begun with less left would be cut."""
     call = spent.usage.seconds / spent.trials if spent.trials else 0.0
-    return call + (best.seconds.total if best else 0.0)
+    return call + costs.trial
 
 
-def allowance(budget: Budget, spent: Spent, best: Evaluation | None = None) -> Allowance:
+def allowance(budget: Budget, spent: Spent, costs: Costs = UNKNOWN) -> Allowance:
     """What the next call may use, calls in flight deducted at their reservations."""
     tokens = usd = None
     if budget.max_tokens is not None:
         tokens = max(0, budget.max_tokens - spent.usage.tokens - spent.reserved_tokens)
     if budget.max_usd is not None:
         usd = max(Decimal(0), budget.max_usd - spent.usage.usd - spent.reserved_usd)
-    left = search_seconds(budget, spent, best)
+    left = search_seconds(budget, spent, costs)
     return Allowance(tokens=tokens, usd=usd, seconds=LONGEST_CALL if left is None else min(left, LONGEST_CALL))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 
-from kernelsmith import budget
+from kernelsmith import budget, costs
 from kernelsmith.base import digest
 from kernelsmith.briefing import History, scores
 from kernelsmith.model import Evaluation
@@ -41,6 +41,8 @@ class Ledger:
         self._programs: dict[str, list[int]] = {}
         for trial in self.trials.values():
             self._remember(trial)
+        self._growth = costs.learned(store, run)
+        self._costs = costs.costs(self.trials.values(), self._growth)
 
     # ------------------------------------------------------------ reading
 
@@ -81,11 +83,18 @@ class Ledger:
     @property
     def stop(self) -> StopReason | None:
         """Why to ask for no further trial, if there is a reason."""
-        return budget.stop(self.run.spec.budget, self.spent, self.best_evaluation)
+        return budget.stop(self.run.spec.budget, self.spent, self.best_evaluation, self._costs)
 
     @property
     def allowance(self) -> budget.Allowance:
-        return budget.allowance(self.run.spec.budget, self.spent, self.best_evaluation)
+        return budget.allowance(self.run.spec.budget, self.spent, self._costs)
+
+    def fits(self, model: str) -> bool:
+        """Whether the time left for the search is enough for a call of this model as long as its longest so far: one
+        that is cut is paid for."""
+        left = budget.search_seconds(self.run.spec.budget, self.spent, self._costs)
+        answered = (c for c in self.calls.values() if c.model == model and c.status is CallStatus.ANSWERED)
+        return left is None or left >= max((call.usage.seconds for call in answered), default=0.0)
 
     @property
     def seconds_left(self) -> float | None:
@@ -204,6 +213,7 @@ class Ledger:
         self._scores.pop(number, None)
         if evaluation.standing is not None and repeats is None:
             self._scores[number] = evaluation.standing
+        self._costs = costs.costs(self.trials.values(), self._growth)
         return trial
 
     def _spend(

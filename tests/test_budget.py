@@ -6,17 +6,25 @@ from decimal import Decimal
 
 import pytest
 
-from kernelsmith.budget import Allowance, Grant, allowance, goal_met, grant, reserved_seconds, search_seconds, stop
-from kernelsmith.model import Evaluation, StageSeconds
+from kernelsmith.budget import (
+    Allowance,
+    Costs,
+    Grant,
+    allowance,
+    goal_met,
+    grant,
+    reserved_seconds,
+    search_seconds,
+    stop,
+)
+from kernelsmith.model import Evaluation
 from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.proposal import Budget, Spent, StopReason, Usage
 from tests.fakes import timing
 
 
-def passed(speedup: float = 1.5, seconds: float = 2.0) -> Evaluation:
-    return Evaluation(
-        outcome=Outcome.PASSED, stage=Stage.BENCH, timings=(timing(speedup),), seconds=StageSeconds(total=seconds)
-    )
+def passed(speedup: float = 1.5) -> Evaluation:
+    return Evaluation(outcome=Outcome.PASSED, stage=Stage.BENCH, timings=(timing(speedup),))
 
 
 @pytest.mark.parametrize(
@@ -47,17 +55,19 @@ def test_goal_needs_the_lower_end_of_the_interval() -> None:
 
 def test_reserve_is_a_tenth_and_at_least_a_recheck_and_never_more_than_half() -> None:
     budget = Budget(max_seconds=100)
-    assert reserved_seconds(budget, None) == 10
-    assert reserved_seconds(budget, passed(seconds=8)) == 24
-    assert reserved_seconds(budget, passed(seconds=80)) == 50
-    assert reserved_seconds(Budget(), passed()) == 0
-    assert search_seconds(budget, Spent(seconds=30), None) == 60
+    assert reserved_seconds(budget, Costs()) == 10
+    assert reserved_seconds(budget, Costs(recheck=24)) == 24
+    assert reserved_seconds(budget, Costs(recheck=240)) == 50
+    assert reserved_seconds(Budget(), Costs(recheck=24)) == 0
+    assert search_seconds(budget, Spent(seconds=30)) == 60
 
 
 def test_no_trial_begins_that_would_be_cut() -> None:
     calls = Spent(trials=4, usage=Usage(seconds=40), seconds=75)
     assert stop(Budget(max_seconds=100), calls, None) is None
     assert stop(Budget(max_seconds=100), calls.model_copy(update={"seconds": 81}), None) is StopReason.TIME
+    assert stop(Budget(max_seconds=100), calls, None, Costs(trial=6)) is StopReason.TIME
+    assert stop(Budget(max_seconds=100), calls, None, Costs(recheck=16)) is StopReason.TIME
 
 
 def test_allowance_deducts_calls_in_flight() -> None:

@@ -18,7 +18,7 @@ ORDER = (
     *("evidence", "compiled", "estimate", "model", "proposal"),
     *("dialects", "plan"),
     *("resources", "config", "targets", "toolchains", "library", "prompts", "operators"),
-    *("diagnosis", "records", "runs", "seals", "budget", "migrations", "rows", "store"),
+    *("diagnosis", "records", "runs", "seals", "budget", "migrations", "rows", "store", "costs"),
     *("propose", "triton_cpu", "devices", "sandbox", "offline", "execute", "evaluate", "drill"),
     *("search", "lessons", "flights", "rotation", "briefing", "ledger", "jobs", "asking", "summary", "tune", "session"),
     *("render", "live", "batch", "report", "export", "doctor", "commands", "cli", "__main__"),
