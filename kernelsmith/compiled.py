@@ -34,6 +34,28 @@ class Chip(Frozen):
         return f"{self.backend} {self.arch}"
 
 
+class GridLimits(Frozen):
+    """The most programs of a launch, by axis and over all axes; None: no limit that is known."""
+
+    axes: tuple[int | None, int | None, int | None] = (None, None, None)
+    total: int | None = None
+
+    def excess(self, grid: tuple[int, int, int], programs: int, whose: str) -> tuple[str, ...]:
+        """What is too much of a launch on `whose` device, and what to do; `programs` are those of one launch."""
+        found = [
+            f"its grid has {size:,} programs along axis {axis}, {whose} allows {most:,}: "
+            + ("put the long axis first, or " if axis else "")
+            + "let a program do more"
+            for axis, (size, most) in enumerate(zip(grid, self.axes, strict=True))
+            if most is not None and size > most
+        ]
+        if self.total is not None and programs > self.total:
+            found.append(
+                f"launches {programs:,} programs, {whose} allows {self.total:,}: loop over blocks in a program"
+            )
+        return tuple(found)
+
+
 class Resources(Frozen):
     """What one program of a kernel takes, and what its instructions are. Registers are 32 bits wide."""
 

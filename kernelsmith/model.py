@@ -15,7 +15,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from kernelsmith.base import Frozen, Scalar
-from kernelsmith.compiled import Build, Chip
+from kernelsmith.compiled import Build, Chip, GridLimits
 from kernelsmith.errors import UsageError
 from kernelsmith.estimate import Counts, Estimate
 from kernelsmith.evidence import Evidence, Mismatch
@@ -359,6 +359,8 @@ class Job(Frozen):
     """Wall seconds that the check may take; None: what the level allows. What was left out is said."""
     without_device: bool = False
     """The target's device is not here: the check runs on the CPU, kernels are compiled for the target and estimated."""
+    grid: GridLimits = GridLimits()
+    """What a launch may have, whatever the processor allows."""
     front: Chip | None = None
     """The chip whose own front end lowers its kernels, which are proven as that made them; None: upstream's does."""
     facts: bool = False

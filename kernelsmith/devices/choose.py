@@ -42,7 +42,7 @@ def choose(device: str, flag: Path | None = None, driver: Path = NVIDIA) -> Targ
             f"name the one that is most like it ({names}), or write a file of its own: --targets DIR",
         )
     raise UsageError(
-        f"--device {device}: no such device here; it can be any of {names}. Missing: {'; '.join(_missing(found))}",
+        f"--device {device}: no such device here; it can be any of {names}" + _missing(found),
         _advice([target for target in found if target.offline is not None]),
     )
 
@@ -104,16 +104,17 @@ def _names(word: str, model: str) -> bool:
     return re.search(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", model, re.IGNORECASE) is not None
 
 
-def _missing(targets: Iterable[Target]) -> list[str]:
-    """What would show that one of these devices is here."""
+def _missing(targets: Iterable[Target]) -> str:
+    """What would show that one of these devices is here, as far as their files tell."""
     nodes = {target.access.cards for target in targets if target.access.cards}
     plugins = {target.plugin for target in targets if target.plugin and importlib.util.find_spec(target.plugin) is None}
     hidden = {target.visible_devices for target in targets if (target.visible_devices or "") in os.environ}
-    return [
+    missing = [
         *(f"a device file {node}" for node in sorted(nodes)),
         *(f"the Python package {plugin}" for plugin in sorted(plugins)),
         *(f"a card that {name}={os.environ[name]} names" for name in sorted(filter(None, hidden))),
     ]
+    return f". Missing: {'; '.join(missing)}" if missing else ""
 
 
 def _advice(offline: Sequence[Target]) -> str:

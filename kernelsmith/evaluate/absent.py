@@ -33,6 +33,7 @@ def evaluate(job: Job, room: Room, tell: Tell) -> Evaluation:
         raise fit.no_compiler(target)
     own = own_front(target) is not None
     update = {"target": room.target.name, "bench": False, "also": tuple(dict.fromkeys((*job.also, chip)))}
+    update["grid"] = target.limits.grid
     update["counted"] = cost.transaction_bytes(target)
     update["front"] = chip if own else None
     found = judging.evaluate(job.model_copy(update=update), room, tell)
@@ -65,4 +66,4 @@ def evaluate(job: Job, room: Room, tell: Tell) -> Evaluation:
 
 def _why(row: Fit) -> str:
     at = f" (line {row.line})" if row.line is not None else ""
-    return f"right on the processor, but not a kernel for {row.target}: {row.kernel}{at} {row.message}"
+    return f"right on the processor, but not a kernel for {row.target}: {row.kernel}{at}: {row.message}"

@@ -127,7 +127,9 @@ def _attempt(
     limits = allowance.limits(room.sizes(operator), room.threads, on_card=room.card.node is not None)
     own_time = OwnTime(job.seconds)
     with (
-        closing(CandidateSession(room.recording(job.front), limits, room.arenas, room.binaries, own_time)) as candidate,
+        closing(
+            CandidateSession(room.recording(job.front), limits, room.arenas, room.binaries, own_time, job.grid)
+        ) as candidate,
         closing(LauncherSession(room.zygote, limits, room.arenas, room.binaries, own_time)) as launcher,
         room.attended(candidate.child, launcher.child, nbytes=limits.device_bytes),
     ):
@@ -256,12 +258,12 @@ class _Evaluating:
     @contextlib.contextmanager
     def fronted(self, front: Chip | None) -> Iterator[Checker]:
         """A checker with processes and arenas of its own, which may end or be larger than the machine's memory."""
-        room = self.room
+        room, grid = self.room, self.job.grid
         limits = allowance.limits(room.sizes(self.operator), room.threads, on_card=False)
         own, own_time = ArenaPool(max_idle_bytes=0), OwnTime(aside.SECONDS)
         with (
             self.checker.excused(),
-            closing(CandidateSession(room.recording(front), limits, own, room.binaries, own_time)) as candidate,
+            closing(CandidateSession(room.recording(front), limits, own, room.binaries, own_time, grid)) as candidate,
             closing(LauncherSession(room.zygote, limits, own, room.binaries, own_time)) as launcher,
             self.extent.place.beside(candidate.child, launcher.child),
         ):

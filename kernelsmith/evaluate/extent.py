@@ -231,7 +231,7 @@ class Extent:
         def start(own_time: OwnTime) -> Iterator[Pair]:
             with (
                 closing(
-                    CandidateSession(room.recording(job.front), limits, room.arenas, room.binaries, own_time)
+                    CandidateSession(room.recording(job.front), limits, room.arenas, room.binaries, own_time, job.grid)
                 ) as candidate,
                 closing(LauncherSession(room.zygote, limits, room.arenas, room.binaries, own_time)) as launcher,
                 room.attended(candidate.child, launcher.child, nbytes=limits.device_bytes),

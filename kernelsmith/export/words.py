@@ -59,7 +59,7 @@ def timing_table(evaluation: Evaluation, target: str) -> str:
     """What is measured, one row per workload; estimates, called so, where the device was not there."""
     timings = evaluation.timings
     if not timings:
-        unmeasured = f"Not measured on the device ({target})."
+        unmeasured = f"Not measured on the device ({target}), nor run there: proven on a processor, built for it."
         if not evaluation.estimates:
             return unmeasured
         head = ["workload", "estimated us", "of the roofline", "limited by"]

@@ -99,7 +99,8 @@ def _occupancy(taken: Resources | None, target: Target) -> Occupancy | None:
 
 
 def _verdict(build: Build, taken: Resources, target: Target, residents: Occupancy | None) -> tuple[Outcome, str]:
-    faults = [*_excess(taken, target), *_grid(build, target), *_dtypes(build, target)]
+    grid = target.limits.grid.excess(build.grid, build.programs, article(target))
+    faults = [*_excess(taken, target), *grid, *_dtypes(build, target)]
     if not faults and residents is not None and residents.programs == 0:
         faults.append(
             f"not one program fits on a multiprocessor of {article(target)}: its {residents.limiter} are too few"
@@ -123,24 +124,6 @@ def _excess(taken: Resources, target: Target) -> list[str]:
         faults.append(
             f"needs {taken.tensor_memory_columns} columns of tensor memory, there are {TENSOR_MEMORY_COLUMNS}: "
             "smaller accumulators"
-        )
-    return faults
-
-
-def _grid(build: Build, target: Target) -> list[str]:
-    limits = target.limits
-    most = (limits.grid_programs, limits.grid_other_axes_programs, limits.grid_other_axes_programs)
-    faults = [
-        f"its grid has {size:,} programs along axis {axis}, {article(target)} allows {limit:,}: "
-        + ("put the long axis first, or " if axis else "")
-        + "let a program do more"
-        for axis, (size, limit) in enumerate(zip(build.grid, most, strict=True))
-        if limit is not None and size > limit
-    ]
-    if _over(build.programs, limits.grid_total_programs):
-        faults.append(
-            f"launches {build.programs:,} programs, {article(target)} allows {limits.grid_total_programs:,}: "
-            "loop over blocks in a program"
         )
     return faults
 

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from kernelsmith import keys
 from kernelsmith.base import Frozen
+from kernelsmith.compiled import GridLimits
 
 Bytes = Annotated[int, Field(ge=1024, description="in bytes: less than 1,024 is some other unit")]
 """Sizes of memories."""
@@ -61,6 +62,11 @@ class Limits(Frozen):
     shared_memory_bytes: Bytes | None = None
     """Of one program."""
     missing_dtypes: tuple[str, ...] = ()
+
+    @property
+    def grid(self) -> GridLimits:
+        others = self.grid_other_axes_programs
+        return GridLimits(axes=(self.grid_programs, others, others), total=self.grid_total_programs)
 
 
 class Multiprocessor(Frozen):

@@ -72,6 +72,11 @@ def test_cards_of_two_kinds_must_be_named(nodes: set[str], tmp_path: Path) -> No
         choose.choose("cuda", driver=driver(tmp_path, "NVIDIA B200", "NVIDIA L40S"))
 
 
+def test_nothing_is_called_missing_where_the_files_name_nothing(nodes: set[str]) -> None:
+    with pytest.raises(UsageError, match=r"any of intel-max, kunlunxin$"):
+        choose.choose("xpu")
+
+
 def test_a_render_node_alone_is_no_amd_card(nodes: set[str]) -> None:
     target = targets.load("amd-mi300x")
     nodes.add("/dev/dri/renderD*")

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from kernelsmith.compiled import GridLimits
 from kernelsmith.estimate import Counts
 from kernelsmith.evaluate.evaluate import evaluate
 from kernelsmith.evaluate.room.room import Room
-from kernelsmith.model import Job, OperatorRef
+from kernelsmith.model import Evaluation, Job, OperatorRef
 from kernelsmith.outcome import Outcome
 
 N = 40_960
@@ -89,22 +90,30 @@ def twice(x):
 
 
 @pytest.fixture(scope="module")
-def counted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Counts]]:
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Evaluation]]:
     path: Path = tmp_path_factory.mktemp("operator") / "twice.py"
     path.write_text(OPERATOR)
     room = Room("cpu")
 
-    def count(body: str) -> Counts:
-        asked = {"bench": False, "located": False, "checked": False, "counted": 32, "without_device": True}
+    def judge(body: str, **options: object) -> Evaluation:
+        asked = {"bench": False, "located": False, "checked": False, "counted": 32, "without_device": True} | options
         job = Job(operator=OperatorRef(path=str(path)), target="cpu", source=HEAD + body, seed=3, **asked)
-        verdict = evaluate(job, room)
+        return evaluate(job, room)
+
+    yield judge
+    room.close()
+
+
+@pytest.fixture
+def counted(judged: Callable[..., Evaluation]) -> Callable[[str], Counts]:
+    def count(body: str) -> Counts:
+        verdict = judged(body)
         assert verdict.outcome is Outcome.PASSED, verdict.message
         (counts,) = verdict.counts
         assert not counts.missing
         return counts
 
-    yield count
-    room.close()
+    return count
 
 
 @pytest.mark.parametrize("body", [HONEST, LOADED_BOUND], ids=["honest", "loaded bound"])
@@ -130,3 +139,12 @@ def test_what_torch_does_is_work_too(counted: Callable[[str], Counts]) -> None:
     assert kernel.read_bytes == kernel.written_bytes == 4 * N
     assert (copies.launches, copies.read_bytes, copies.written_bytes) == (1, 4 * N, 4 * N)
     assert (fills.launches, fills.read_bytes, fills.written_bytes) == (1, 0, 4 * N)
+
+
+def test_a_grid_that_the_processor_allows_is_held_to_the_device(judged: Callable[..., Evaluation]) -> None:
+    verdict = judged(HONEST, grid=GridLimits(axes=(100, None, None)))
+    assert verdict.outcome is Outcome.RESOURCE_LIMIT
+    assert "kernel: its grid has" in verdict.message
+    assert "programs along axis 0, the device allows 100: let a program do more" in verdict.message
+    assert verdict.where is not None
+    assert verdict.where.dims["N"] > 100 * 256

@@ -89,6 +89,14 @@ def test_a_dot_below_the_least_of_intels_matrix_unit(candidate: Candidate) -> No
     assert "N >= 16" in refused.message
 
 
+def test_an_option_that_a_chip_does_not_have_is_a_fault_of_compiling(candidate: Candidate) -> None:
+    loaded(candidate, SOURCE.replace("num_warps=2", "num_warps=2, num_ctas=2"))
+    candidate.called(Packed([torch.ones(16, 16), torch.zeros(16, 16)]))
+    refused = lowered(candidate, CDNA3)[0]
+    assert isinstance(refused, Failed) and refused.outcome is Outcome.COMPILE_ERROR
+    assert "num_ctas > 1 not supported" in refused.message
+
+
 def test_the_kernel_still_runs_afterwards(candidate: Candidate) -> None:
     loaded(candidate, SOURCE)
     packed = Packed([torch.ones(16, 16), torch.zeros(16, 16)])

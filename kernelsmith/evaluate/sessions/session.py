@@ -6,11 +6,12 @@ work raises InfrastructureError instead. Every child is dead when its session is
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from kernelsmith.compiled import Chip
+from kernelsmith.compiled import Chip, GridLimits
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.evaluate.sessions.binaries import Binaries
 from kernelsmith.evaluate.sessions.failure import CandidateFailure, KilledFailure, failure_of
@@ -18,7 +19,7 @@ from kernelsmith.evaluate.sessions.owntime import OwnTime
 from kernelsmith.evaluate.sessions.stuck import DoubtError, StuckError
 from kernelsmith.evaluate.sessions.transport import Desk
 from kernelsmith.outcome import Outcome, Stage
-from kernelsmith.plan import MAX_KERNELS, Kernel, LaunchPlan
+from kernelsmith.plan import MAX_KERNELS, Kernel, Launch, LaunchPlan
 from kernelsmith.sandbox import roles
 from kernelsmith.sandbox.children.zygote import ChildEnded, Zygote
 from kernelsmith.sandbox.limits import Ending, Exit, Limits
@@ -212,8 +213,11 @@ class CandidateSession(_BuildingSession):
         pool: ArenaPool,
         binaries: Binaries | None = None,
         own_time: OwnTime | None = None,
+        grid: GridLimits | None = None,
     ) -> None:
+        """`grid`: what the launches of its calls are held to."""
         super().__init__(zygote, roles.CANDIDATE, limits, "candidate", pool, binaries, own_time)
+        self._grid = grid or GridLimits()
 
     def load(self, request: Load, arena: Arena | None, seconds: float) -> Loaded:
         request = request.model_copy(update={"builds": self._binaries is not None})
@@ -238,7 +242,18 @@ class CandidateSession(_BuildingSession):
         )
         if (called.plan is not None) != record:
             raise self._garbled(ValueError("a plan where none was asked for, or none where one was"), Stage.RECORD)
+        if called.plan is not None:
+            self._hold(called.plan)
         return called
+
+    def _hold(self, plan: LaunchPlan) -> None:
+        """To what a grid may have; what is not recorded launches the same."""
+        for step in plan.steps:
+            if isinstance(step, Launch) and (
+                excess := self._grid.excess(step.grid, math.prod(step.grid), "the device")
+            ):
+                message = f"{plan.kernels[step.kernel].name}: {'; '.join(excess)}"
+                raise CandidateFailure(Outcome.RESOURCE_LIMIT, message, stage=Stage.RECORD)
 
     def state(self, plan: LaunchPlan, seconds: float) -> Arena | None:
         """Initial contents of the plan's state buffers, or None where it has none; the caller closes the arena."""

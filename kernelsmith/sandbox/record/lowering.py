@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from kernelsmith.compiled import Chip
+from kernelsmith.outcome import Outcome
 from kernelsmith.plan import ALLOWED_OPTIONS, Kernel
 from kernelsmith.sandbox.record.faults import failed
 from kernelsmith.sandbox.wire.kernel_text import device_signature, given_options
@@ -77,7 +78,9 @@ class Lowering:
             signature = device_signature(launched.compiled.src.signature, ttir)
             return Kernel(name=name, ttir=ttir, signature=signature, options=options)
         except BaseException as error:  # noqa: BLE001 - the front end runs the candidate's Python
-            return failed(error, self._file, f"compiling {name} for {chip.label}")
+            why = failed(error, self._file, f"compiling {name} for {chip.label}")
+            refused = why.outcome is Outcome.RUNTIME_ERROR  # such as an option that the chip does not have
+            return why.model_copy(update={"outcome": Outcome.COMPILE_ERROR}) if refused else why
 
 
 def _front_end(launched: _Launched, chip: Chip) -> tuple[str, dict[str, Any]]:
