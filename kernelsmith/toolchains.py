@@ -31,12 +31,14 @@ from kernelsmith import config
 from kernelsmith.base import Frozen
 from kernelsmith.errors import KernelsmithError, UsageError
 from kernelsmith.files import read_toml
-from kernelsmith.targets import Target, Toolchain
+from kernelsmith.targets import Offline, Target, Toolchain
 
 FOLDER_VARIABLE = "KERNELSMITH_TOOLCHAINS"
 """Environment variable that names another place for new ones."""
 SECONDS = 1800.0
 _SHOWN_LINES = 4
+_PROGRAMS_OF_PYTHON = frozenset({Offline.XPU})
+"""Families whose compiler is run by a Python that its wheels are for; of others there are programs."""
 _GLANCE_SECONDS = 0.1
 _FULL_BYTES = 4 << 20
 """Room of a disk on which pip, which writes more than that at once, has found none."""
@@ -97,7 +99,7 @@ def installed(target: Target) -> Installed | None:
     share one. Raises UsageError where its record cannot be read."""
     if target.toolchain is None or not target.toolchain.packages:
         return None
-    for python in _pythons(target.toolchain):
+    for python in _pythons(target, target.toolchain):
         found = _recorded(_name(target.toolchain, python))
         if found is not None and found.folder.is_dir():
             return found
@@ -129,7 +131,11 @@ def install(target: Target, *, force: bool = False, index: Sequence[str] = ()) -
     KernelsmithError where it cannot be had.
     """
     toolchain = _needed(target)
-    wanted = _pythons(toolchain)[0]
+    wanted = next(iter(_pythons(target, toolchain)), None)
+    if wanted is None:
+        versions = ", ".join(toolchain.python)
+        message = f"the toolchain of {target.name} runs in Python {versions}, and none of them is here"
+        raise KernelsmithError(message, f"install one and have python{toolchain.python[-1]} on the PATH")
     place = folder() / _name(toolchain, wanted)
     try:
         folder().mkdir(parents=True, exist_ok=True)
@@ -192,11 +198,14 @@ def _name(toolchain: Toolchain, python: str) -> str:
     return f"{toolchain.distribution}-{hashlib.sha256(parts.encode()).hexdigest()[:12]}"
 
 
-def _pythons(toolchain: Toolchain) -> tuple[str, ...]:
-    """Versions that its wheels may be for: this one, then what else is here, then the rest; newer before older."""
+def _pythons(target: Target, toolchain: Toolchain) -> tuple[str, ...]:
+    """Versions that its wheels may be for: this one, then what else is here, then the rest; newer before older. Only
+    those that are here where the compiler is a Python program."""
     own = _own_python()
     newest = sorted(toolchain.python or (own,), key=lambda v: tuple(map(int, v.split("."))), reverse=True)
-    return tuple(sorted(newest, key=lambda version: (version != own, interpreter(version) is None)))
+    here = [version for version in newest if interpreter(version) is not None]
+    rest = [] if target.offline in _PROGRAMS_OF_PYTHON else [version for version in newest if version not in here]
+    return (*sorted(here, key=lambda version: version != own), *rest)
 
 
 def _own_python() -> str:

@@ -18,7 +18,7 @@ import pytest
 
 from kernelsmith import toolchains
 from kernelsmith.errors import KernelsmithError, UsageError
-from kernelsmith.targets import Target, Toolchain, load
+from kernelsmith.targets import Offline, Target, Toolchain, load
 
 
 @pytest.fixture
@@ -88,6 +88,16 @@ def test_the_python_that_wheels_are_for_is_part_of_what_it_is(index: Path) -> No
     assert toolchains.installed(either) == own, "the one that can be run here"
     assert toolchains.importable(either) == own.folder
     assert toolchains.importable(target("abacus==1.0", python=("3.99",))) is None
+
+
+def test_a_compiler_in_python_needs_one_that_its_wheels_are_for(index: Path) -> None:
+    """Where there is none it is not installed, and is not found either, so that nobody asks it in vain."""
+    wanted = target("abacus==1.0", python=("3.98", "3.99")).model_copy(update={"offline": Offline.XPU})
+    with pytest.raises(KernelsmithError, match=r"runs in Python 3.98, 3.99, and none of them is here") as caught:
+        toolchains.install(wanted, index=offline(index))
+    assert "python3.99 on the PATH" in caught.value.hint
+    toolchains.install(wanted.model_copy(update={"offline": Offline.ASCEND}), index=offline(index))
+    assert toolchains.installed(wanted) is None
 
 
 @pytest.mark.parametrize(
