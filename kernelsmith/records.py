@@ -10,7 +10,7 @@ import json
 from enum import StrEnum
 from typing import Any, Literal
 
-from kernelsmith import diagnosis
+from kernelsmith import diagnosis, quote
 from kernelsmith.base import Frozen
 from kernelsmith.compiled import Fit
 from kernelsmith.estimate import Estimate
@@ -403,10 +403,10 @@ class TargetChecks(Frozen):
 
 
 def all_records() -> tuple[type[Frozen], ...]:
-    """Every record, in the order of this file and `diagnosis`."""
+    """Every record, in the order of this file, `diagnosis` and `quote`."""
     return tuple(
         value
-        for module in (globals(), vars(diagnosis))
+        for module in (globals(), vars(diagnosis), vars(quote))
         for value in module.values()
         if isinstance(value, type) and issubclass(value, Frozen) and value.__module__ == module["__name__"]
     )

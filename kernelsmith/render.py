@@ -13,7 +13,8 @@ from kernelsmith.compiled import Fit, Resources
 from kernelsmith.diagnosis import DrillReport, DrillResult
 from kernelsmith.estimate import Estimate
 from kernelsmith.model import Confinement, Timing
-from kernelsmith.proposal import Budget, Spent
+from kernelsmith.proposal import Budget, Spent, Usage
+from kernelsmith.quote import RunQuote
 from kernelsmith.records import (
     BatchItem,
     BatchResult,
@@ -269,6 +270,38 @@ def batch_lines(items: Sequence[BatchItem], result: BatchResult) -> list[str]:
     lines += [f"{item.name}: {line(item.message, 300)}" for item in items if item.message]
     lines += [f"{item.name}: {text}" for item in items for text in confinement_lines(item.confinement)]
     return [*lines, f"{result.ok} of {result.items} items are ok; {spending(result.spent, Budget())}"]
+
+
+# ---------------------------------------------------------------- before a run
+
+
+def quote_lines(told: RunQuote) -> list[str]:
+    """What a run would cost: a row per model, as if it made all calls, and what bounds the whole."""
+    rows = [("model", "first call at most", "usual call", "usual calls in this budget", "together")]
+    for one in told.models:
+        usual = f"{_cost(one.usual)}, {duration(one.usual.seconds)}" + ("" if one.measured else " (assumed)")
+        calls = f"none: the first needs {_cost(one.least)}" if one.refused else f"{one.calls:,} ({one.stop})"
+        together = f"{one.total_tokens:,} tokens, ${one.total_usd:.2f}" if one.total_tokens else "nothing"
+        rows.append((line(one.model, 60), _cost(one.first), usual, calls, together))
+    limits = [
+        f"{told.most_tokens:,} tokens" if told.most_tokens is not None else "any number of tokens",
+        f"${told.most_usd:.4f}" if told.most_usd is not None else "any number of dollars (--max-usd bounds them)",
+        duration(told.most_seconds) if told.most_seconds is not None else "any time",
+    ]
+    rests = f"median of {told.trials_measured}" if told.trials_measured else "assumed"
+    unpriced = ", ".join(line(one.model, 60) for one in told.models if not one.priced)
+    return [
+        f"{line(told.operator)} on {told.target}; nothing was asked, nothing spent",
+        f"first prompt: {told.prompt_bytes:,} bytes, about {told.prompt_tokens:,} tokens",
+        *table(rows),
+        f"judging a kernel: {duration(told.trial_seconds)} ({rests})",
+        f"at most: {', '.join(limits)}",
+        *([f"the price is not known and counts as nothing: {unpriced}"] if unpriced else []),
+    ]
+
+
+def _cost(usage: Usage) -> str:
+    return f"{usage.tokens:,} tokens, ${usage.usd:.4f}" if usage.tokens else "nothing"
 
 
 # ---------------------------------------------------------------- the drill

@@ -5,12 +5,15 @@ Called by the commands and by batch.py; the loop itself (tune.py) knows none of 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
+import os
 import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,16 +29,18 @@ from kernelsmith.config import Settings, installed_versions
 from kernelsmith.devices.choose import choose
 from kernelsmith.errors import OperatorError, StoppedError, UsageError
 from kernelsmith.execute import Executor
+from kernelsmith.forecast import quoted
 from kernelsmith.lessons.book import Lessons
 from kernelsmith.model import OperatorInfo, OperatorRef
 from kernelsmith.proposal import Brief, Budget, Move, Prompt
 from kernelsmith.propose import Proposer, specs
+from kernelsmith.quote import RunQuote
 from kernelsmith.records import TuneRecord, TuneResult
 from kernelsmith.runs import MOST_WIDTH, Run, RunSpec, RunStatus
 from kernelsmith.search.moves import Choice
 from kernelsmith.search.ports import ports
 from kernelsmith.space import Sweep
-from kernelsmith.store import Store
+from kernelsmith.store import FILE, Store
 from kernelsmith.tune import Tools, tune
 
 PROCESSOR = "cpu"
@@ -166,13 +171,30 @@ def resume(prefix: str, settings: Settings, changes: Changes, listener: Listener
 
 def first_prompt(order: Order) -> Prompt:
     """What the first call of a new run would send, to the letter; no model is asked."""
+    return _render(order.settings)(_opening(order)[1])
+
+
+def estimate(order: Order) -> RunQuote:
+    """What a new run would cost; no model is asked, nothing is written, and no key is needed."""
+    settings = order.settings
+    environment = dict.fromkeys(specs.KEY_NAMES, "never sent") | os.environ
+    proposers = _proposers(settings.model, settings.budget(), 0, settings, environment)
+    spec, told = _opening(order)
+    with contextlib.ExitStack() as stack:
+        exists = (settings.runs / FILE).exists()
+        store = stack.enter_context(Store.open(settings.runs, create=False)) if exists else None
+        return quoted(spec, told, _render(settings)(told), proposers, store)
+
+
+def _opening(order: Order) -> tuple[RunSpec, Brief]:
+    """A new run, and what its first call would be told."""
     settings = order.settings
     with executor_for(settings.device, settings, order.operator, without_device=order.without_device) as made:
         target, executor = made
         spec = _spec(order, target.name, executor.describe(order.operator), seed=0)
         seeds = executor.seeds(order.operator)
         facts = targets.facts(target, settings.prompts)
-    return _render(settings)(brief(spec, facts, History(), number=1, choice=Choice(Move.DRAFT), seeds=seeds))
+    return spec, brief(spec, facts, History(), number=1, choice=Choice(Move.DRAFT), seeds=seeds)
 
 
 def read_text(path: Path, what: str) -> str:
@@ -245,13 +267,17 @@ def _trusted(run: Run, store: Store, settings: Settings, changes: Changes) -> Ru
     return spec.model_copy(update={"operator": operator, "budget": settings.budget()})
 
 
-def _proposers(models: tuple[str, ...], limits: Budget, seed: int, settings: Settings) -> tuple[Proposer, ...]:
+def _proposers(
+    models: tuple[str, ...],
+    limits: Budget,
+    seed: int,
+    settings: Settings,
+    environment: Mapping[str, str] = os.environ,
+) -> tuple[Proposer, ...]:
     specs.refuse_moveless(models)
+    make = functools.partial(specs.make, runs=settings.runs, prompts=settings.prompts, environment=environment)
     dollars = limits.max_usd is not None
-    alone = (specs.moves_of(spec)[1] for spec in models)
-    return tuple(
-        specs.make(spec, seed=seed, dollars=dollars, runs=settings.runs, prompts=settings.prompts) for spec in alone
-    )
+    return tuple(make(specs.moves_of(spec)[1], seed=seed, dollars=dollars) for spec in models)
 
 
 def _render(settings: Settings) -> Callable[[Brief], Prompt]:

@@ -22,6 +22,7 @@ from kernelsmith import records, resources, session
 from kernelsmith.__main__ import main
 from kernelsmith.base import Frozen
 from kernelsmith.commands.runs import Status
+from kernelsmith.quote import RunQuote
 from kernelsmith.store import Store
 from kernelsmith.summary import FOREIGN
 from tests.cli_with_fakes import fake_executor
@@ -232,6 +233,20 @@ def test_print_prompt_asks_nobody(cli: Cli) -> None:
     assert done.returncode == 0, done.stderr
     assert "def op(x)" in done.stdout
     assert not (cli.folder / "asked").exists() and not (cli.folder / "runs").exists()
+
+
+def test_estimate_tells_what_a_run_would_cost_and_asks_nobody(cli: Cli) -> None:
+    cli.patch.delenv("OPENAI_API_KEY", raising=False)
+    models = ("--model", "openai:gpt-4o", "--model", "command:touch asked; exit 1", "--max-trials", "7")
+    done = cli("tune", "op.py", "--estimate", *models)
+    assert done.returncode == 0, done.stderr
+    assert "openai:gpt-4o" in done.stdout and "7 (trials)" in done.stdout and "nothing spent" in done.stdout
+    told = parse(cli("tune", "op.py", "--estimate", *models, "--json").stdout)
+    assert isinstance(told, RunQuote) and told.models[0].usual.usd > 0 and told.models[0].calls == 7
+    refused = cli("tune", "op.py", "--estimate", "--model", "openai:gpt-4o", "--max-usd", "0.001")
+    assert "none: the first needs" in refused.stdout
+    assert not (cli.folder / "asked").exists() and not (cli.folder / "runs").exists()
+    assert "--estimate cannot be given with --resume" in cli("tune", "--resume", "x", "--estimate").stderr
 
 
 def test_start_and_hint(cli: Cli) -> None:

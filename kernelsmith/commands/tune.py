@@ -14,6 +14,7 @@ from kernelsmith.errors import KernelsmithError, UsageError
 
 if TYPE_CHECKING:
     from kernelsmith.proposal import Prompt
+    from kernelsmith.quote import RunQuote
     from kernelsmith.records import TuneResult
     from kernelsmith.session import Listener
 
@@ -40,6 +41,7 @@ def tune(
     tolerance: options.Tolerance = None,
     resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
     print_prompt: Annotated[bool, typer.Option("--print-prompt", help="Print the first prompt; ask nobody.")] = False,
+    estimate: Annotated[bool, typer.Option("--estimate", help="Say what the run would cost; ask nobody.")] = False,
     unsafe_no_sandbox: options.UnsafeNoSandbox = False,
     runs: options.Runs = None,
     prompts: options.Prompts = None,
@@ -64,7 +66,7 @@ def tune(
     if resume is not None:
         fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed, "foreign": foreign}
         checks = {"tolerance": tolerance, "sweep": sweep, "at_once": at_once, "without_device": without_device}
-        _refuse_with_resume({**fixed, **checks, "print_prompt": print_prompt})
+        _refuse_with_resume({**fixed, **checks, "print_prompt": print_prompt, "estimate": estimate})
         changes = session.Changes(limits=config.limits(limits), models=tuple(model or ()), width=width)
         _leave(lambda heard: session.resume(resume, settings, changes, heard), json=json, quiet=quiet)
     if operator is None:
@@ -82,6 +84,9 @@ def tune(
     if print_prompt:
         _print_prompt(session.first_prompt(order), json=json)
         return
+    if estimate:
+        _print_estimate(session.estimate(order), json=json)
+        return
     _leave(lambda heard: session.start(order, heard), json=json, quiet=quiet)
 
 
@@ -98,6 +103,12 @@ def _leave(run: Callable[[Listener], TuneResult], *, json: bool, quiet: bool) ->
 
 def _print_prompt(prompt: Prompt, *, json: bool) -> None:
     print_lines([prompt.model_dump_json()] if json else [prompt.system, "", prompt.user])
+
+
+def _print_estimate(told: RunQuote, *, json: bool) -> None:
+    from kernelsmith.render import quote_lines
+
+    print_lines([told.model_dump_json()] if json else quote_lines(told))
 
 
 def _refuse_with_resume(given: Mapping[str, object]) -> None:

@@ -39,6 +39,7 @@ KINDS = (
     "replay:RUN-or-DIR",
 )
 _KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+KEY_NAMES = tuple(_KEYS.values())
 _NO_KEY = "none"
 """Sent to servers that want no key, since the SDKs insist on one."""
 
