@@ -13,10 +13,8 @@ from kernelsmith.commands.common import EXIT_ERROR, interruptible, operator_ref,
 from kernelsmith.errors import KernelsmithError, UsageError
 
 if TYPE_CHECKING:
-    from kernelsmith.proposal import Prompt
-    from kernelsmith.quote import RunQuote
     from kernelsmith.records import TuneResult
-    from kernelsmith.session import Listener
+    from kernelsmith.session import Listener, Order
 
 
 def tune(
@@ -58,11 +56,16 @@ def tune(
     """
     from kernelsmith import config, session
 
-    amounts = {"max_trials": max_trials, "max_tokens": max_tokens, "max_usd": max_usd}
-    limits = {**amounts, "max_time": max_time, "goal": goal}
+    limits = {
+        "max_trials": max_trials,
+        "max_tokens": max_tokens,
+        "max_usd": max_usd,
+        "max_time": max_time,
+        "goal": goal,
+    }
     flags = {"device": device, "model": model, "width": width, "unsafe_no_sandbox": unsafe_no_sandbox or None}
-    flags["tolerance"] = tolerance
-    settings = config.load(flags | limits | {"runs": runs, "prompts": prompts, "targets": targets})
+    folders = {"runs": runs, "prompts": prompts, "targets": targets}
+    settings = config.load(flags | limits | folders | {"tolerance": tolerance})
     if resume is not None:
         fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed, "foreign": foreign}
         checks = {"tolerance": tolerance, "sweep": sweep, "at_once": at_once, "without_device": without_device}
@@ -81,13 +84,10 @@ def tune(
         at_once=at_once,
         without_device=without_device,
     )
-    if print_prompt:
-        _print_prompt(session.first_prompt(order), json=json)
-        return
-    if estimate:
-        _print_estimate(session.estimate(order), json=json)
-        return
-    _leave(lambda heard: session.start(order, heard), json=json, quiet=quiet)
+    if print_prompt or estimate:
+        _tell(order, prompt=print_prompt, json=json)
+    else:
+        _leave(lambda heard: session.start(order, heard), json=json, quiet=quiet)
 
 
 def _leave(run: Callable[[Listener], TuneResult], *, json: bool, quiet: bool) -> Never:
@@ -101,14 +101,17 @@ def _leave(run: Callable[[Listener], TuneResult], *, json: bool, quiet: bool) ->
     raise typer.Exit(result.exit_code)
 
 
-def _print_prompt(prompt: Prompt, *, json: bool) -> None:
-    print_lines([prompt.model_dump_json()] if json else [prompt.system, "", prompt.user])
-
-
-def _print_estimate(told: RunQuote, *, json: bool) -> None:
+def _tell(order: Order, *, prompt: bool, json: bool) -> None:
+    """The first prompt, or else what a run would cost."""
+    from kernelsmith import session
     from kernelsmith.render import quote_lines
 
-    print_lines([told.model_dump_json()] if json else quote_lines(told))
+    if prompt:
+        first = session.first_prompt(order)
+        print_lines([first.model_dump_json()] if json else [first.system, "", first.user])
+    else:
+        told = session.estimate(order)
+        print_lines([told.model_dump_json()] if json else quote_lines(told))
 
 
 def _refuse_with_resume(given: Mapping[str, object]) -> None:
