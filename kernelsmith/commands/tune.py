@@ -51,25 +51,19 @@ def tune(
     """Search for a faster kernel until the budget stops it.
 
     Exit code 0: a correct kernel, measured faster than the best baseline (and the goal met), or with --without-device
-    one that fits the device; 1: none; 2: could not answer; 130: interrupted, and --resume goes on. Without any limit,
-    a run takes ten minutes.
+    one that fits; 1: none; 2: no answer; 130: interrupted, --resume goes on. Without any limit it takes ten minutes.
     """
     from kernelsmith import config, session
 
-    limits = {
-        "max_trials": max_trials,
-        "max_tokens": max_tokens,
-        "max_usd": max_usd,
-        "max_time": max_time,
-        "goal": goal,
-    }
+    amounts = {"max_trials": max_trials, "max_tokens": max_tokens, "max_usd": max_usd}
+    limits = amounts | {"max_time": max_time, "goal": goal}
     flags = {"device": device, "model": model, "width": width, "unsafe_no_sandbox": unsafe_no_sandbox or None}
     folders = {"runs": runs, "prompts": prompts, "targets": targets}
     settings = config.load(flags | limits | folders | {"tolerance": tolerance})
     if resume is not None:
         fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed, "foreign": foreign}
         checks = {"tolerance": tolerance, "sweep": sweep, "at_once": at_once, "without_device": without_device}
-        _refuse_with_resume({**fixed, **checks, "print_prompt": print_prompt, "estimate": estimate})
+        _refuse_with_resume(fixed | checks | {"print_prompt": print_prompt, "estimate": estimate})
         changes = session.Changes(limits=config.limits(limits), models=tuple(model or ()), width=width)
         _leave(lambda heard: session.resume(resume, settings, changes, heard), json=json, quiet=quiet)
     if operator is None:
