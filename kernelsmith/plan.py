@@ -62,16 +62,18 @@ MAX_STATE_BYTES = 8 << 30
 MAX_GRID = 2**31 - 1
 MAX_ELEMENTS = 2**40
 """Bound of every size, stride, offset and number of elements: no arithmetic on them overflows."""
-ALLOWED_OPTIONS = frozenset(
+ASCEND_OPTIONS = frozenset(
     {
-        *("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "waves_per_eu", "kpack"),
-        "launch_cooperative_grid",
         *("multibuffer", "unit_flag", "set_workspace_multibuffer", "tile_mix_vector_loop", "tile_mix_cube_loop"),
         *("enable_auto_bind_sub_block", "enable_hivm_auto_cv_balance", "sync_solver"),
     }
 )
-"""Launch options that may travel, Ascend's last; never ones that swap in foreign code, such as `ir_override` or
-`extern_libs`."""
+"""Launch options that only triton-ascend knows."""
+ALLOWED_OPTIONS = ASCEND_OPTIONS | {
+    *("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "waves_per_eu", "kpack"),
+    "launch_cooperative_grid",
+}
+"""Launch options that may travel; never ones that swap in foreign code, such as `ir_override` or `extern_libs`."""
 
 
 Number = Annotated[str, Field(max_length=64)]

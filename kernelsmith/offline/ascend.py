@@ -54,9 +54,7 @@ _FLAGS = {
     "tile_mix_vector_loop": "tile-mix-vector-loop",
     "tile_mix_cube_loop": "tile-mix-cube-loop",
 }
-"""Of bishengir-compile, by the launch option that triton-ascend 3.2.0 makes them of."""
-LAUNCH_OPTIONS = frozenset(_FLAGS)
-"""Those that decide what it makes; no other does."""
+"""Of bishengir-compile, by the launch option (`ASCEND_OPTIONS`) that triton-ascend 3.2.0 makes them of."""
 _DEFAULTS: dict[str, bool | int | None] = {"multibuffer": True, "enable_auto_bind_sub_block": True}
 _CONSTANT = re.compile(r"(%\w+) = (?:arith\.constant |llvm\.mlir\.constant\()(-?\d+) : i64")
 _BUFFER = re.compile(

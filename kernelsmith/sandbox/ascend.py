@@ -9,8 +9,6 @@ Invariant: imported in such a zygote only. Named by roles.py as what warms it.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable
 from inspect import isfunction
 from typing import Any
@@ -25,7 +23,6 @@ from triton.runtime import driver
 
 from kernelsmith.devices.kernels import given_target
 from kernelsmith.sandbox import warm
-from kernelsmith.sandbox.roles import CHIP_PROPERTIES
 from kernelsmith.triton_cpu.driver import CPUDriver
 from kernelsmith.triton_cpu.run import obtain, pool
 from kernelsmith.triton_cpu.run.launch import entry_of
@@ -54,8 +51,7 @@ class _Utils:
         return library, entry_of(library), 1, 0
 
     def get_device_properties(self, device: int) -> dict[str, int]:
-        """Of the chip, as the target's file has them: programs start as many instances as it has cores."""
-        return {"max_shared_mem": 1, **json.loads(os.environ[CHIP_PROPERTIES])}
+        return {"max_shared_mem": 1}
 
 
 class _Driver(CPUDriver):

@@ -14,8 +14,6 @@ WARM_ASCEND = "kernelsmith.sandbox.ascend.warm_up"
 """Of a zygote that imports triton-ascend instead of Triton."""
 RECORDING = ("torch", "triton", CANDIDATE, "kernelsmith.devices.cpu")
 """What a zygote imports that has candidates only."""
-CHIP_PROPERTIES = "KERNELSMITH_CHIP_PROPERTIES"
-"""Variable of such a zygote: what its driver says of the chip, as a JSON object."""
 BUILT = "KERNELSMITH_BUILT"
 """Variable of a new zygote: files of the compiled runtime, read before it is confined, so that it compiles none."""
 MODULE_NAME = "candidate"

@@ -20,7 +20,7 @@ from kernelsmith.execute import quiet
 from kernelsmith.model import Evaluation, Job, OperatorRef
 from kernelsmith.outcome import Outcome
 from kernelsmith.plan import Launch
-from kernelsmith.sandbox.wire.messages import Failed
+from kernelsmith.sandbox.wire.messages import Choice, Failed
 from kernelsmith.targets import load
 from tests.sandbox.players import SCALE, Candidate, Packed, loaded
 
@@ -123,16 +123,32 @@ def op(x, bias):
     assert isinstance(launch, Launch) and [a.kind for a in launch.arguments] == ["pointer", "pointer", "scalar"]
 
 
-def test_the_chip_tells_its_cores(candidate: Candidate) -> None:
+def test_configurations_are_the_judges_to_choose(candidate: Candidate) -> None:
     source = """
+@triton.autotune([triton.Config({"B": 96}), triton.Config({"B": 160}, multibuffer=False)], key=["n"])
+@triton.jit
+def k(x, y, n, B: tl.constexpr):
+    for b in range(tl.program_id(0), tl.cdiv(n, B), tl.num_programs(0)):
+        o = b * B + tl.arange(0, B)
+        tl.store(y + o, tl.load(x + o, mask=o < n) * 2, mask=o < n)
+
 def op(x):
-    driver = triton.runtime.driver.active
-    cores = driver.utils.get_device_properties(driver.get_current_device())
-    return torch.full((2,), cores["num_vectorcore"] + cores["num_aicore"] / 100)
+    y = torch.empty_like(x)
+    k[(3,)](x, y, x.numel())
+    return y
 """
-    loaded(candidate, source)
-    _, outputs = candidate.called(Packed((torch.zeros(1),)))
-    torch.testing.assert_close(outputs, [torch.full((2,), 40.2)])
+    answer = loaded(candidate, source)
+    (tunable,) = answer.tunables
+    assert tunable.configs == (
+        "{'B': 96}, num_warps=4, num_stages=2",
+        "{'B': 160}, num_warps=4, num_stages=2, multibuffer=False",
+    )
+    x = torch.randn(1000)
+    for index, options in ((0, {"multibuffer": True}), (1, {"multibuffer": False})):
+        plan, outputs = candidate.called(Packed((x,)), Choice(kernel="k", config=index))
+        torch.testing.assert_close(outputs, [x * 2])
+        (kernel,) = plan.kernels
+        assert f"tensor<{(96, 160)[index]}xf32>" in kernel.ttir and options.items() <= kernel.options.items()
 
 
 def test_what_its_language_lacks_is_an_error_at_its_line(candidate: Candidate) -> None:

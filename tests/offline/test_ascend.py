@@ -11,7 +11,7 @@ from kernelsmith.compiled import Chip, Resources
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.offline import ascend, builds
 from kernelsmith.outcome import Outcome
-from kernelsmith.plan import Kernel
+from kernelsmith.plan import ASCEND_OPTIONS, Kernel
 from kernelsmith.sandbox.wire.messages import Failed
 from kernelsmith.targets import load
 
@@ -131,6 +131,10 @@ def test_a_lowering_that_failed_is_not_compiled(tmp_path: Path, monkeypatch: pyt
     kind, message = outcome(ascend.compiled(double(128), CHIP, tmp_path))
     assert (kind, message) == (Outcome.COMPILE_ERROR, "Ascend's front end refuses it: LLVM ERROR: Not implemented")
     assert not (tmp_path / "asked").exists()
+
+
+def test_every_launch_option_has_its_flag() -> None:
+    assert set(ascend._FLAGS) == ASCEND_OPTIONS
 
 
 def test_launch_options_reach_the_planner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

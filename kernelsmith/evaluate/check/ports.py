@@ -18,13 +18,12 @@ from kernelsmith.evaluate.check.check import Checker
 from kernelsmith.evaluate.sessions.failure import FATAL, CandidateFailure
 from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.evaluate.truth.inputs import Case
-from kernelsmith.offline.ascend import LAUNCH_OPTIONS
 from kernelsmith.offline.builds import Builds
 from kernelsmith.offline.lint import found_in_source, keywords_in
 from kernelsmith.offline.wire import Compiled, Inspected
 from kernelsmith.operators.loaded import LoadedOperator
 from kernelsmith.outcome import Stage
-from kernelsmith.plan import Kernel, Launch, LaunchPlan, PointerArgument
+from kernelsmith.plan import ASCEND_OPTIONS, Kernel, Launch, LaunchPlan, PointerArgument
 from kernelsmith.sandbox.wire.messages import Choice, Failed, Tunable
 
 _LOWERED_ELSEWHERE = frozenset({"npu"})
@@ -174,7 +173,7 @@ def _decides(made: Kernel | Failed, chip: Chip) -> str:
     """What a build depends on: where most launch options mean nothing, the text and the others."""
     if isinstance(made, Failed) or chip.backend not in _LOWERED_ELSEWHERE:
         return made.model_dump_json()
-    options = {name: value for name, value in made.options.items() if name in LAUNCH_OPTIONS}
+    options = {name: value for name, value in made.options.items() if name in ASCEND_OPTIONS}
     return made.model_copy(update={"options": options}).model_dump_json()
 
 

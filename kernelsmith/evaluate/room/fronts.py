@@ -8,7 +8,6 @@ the same confinement as every other package. A room keeps one per chip and ends 
 from __future__ import annotations
 
 import functools
-import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from kernelsmith.devices import TARGET_VARIABLE
 from kernelsmith.errors import InfrastructureError
 from kernelsmith.offline.fit import chip_of
 from kernelsmith.sandbox.children.zygote import Zygote
-from kernelsmith.sandbox.roles import CHIP_PROPERTIES, WARM_ASCEND
+from kernelsmith.sandbox.roles import WARM_ASCEND
 from kernelsmith.targets import Offline, Target
 
 WARMS = {Offline.ASCEND: WARM_ASCEND}
@@ -64,7 +63,7 @@ class Fronts:
         place = own_front(target) if target is not None else None
         if target is None or target.offline is None or place is None:
             raise InfrastructureError(f"no front end for {chip.label} here", "kernelsmith targets install TARGET")
-        return self._start(WARMS[target.offline], place, _told(chip, target))
+        return self._start(WARMS[target.offline], place, _told(chip))
 
 
 def own_front(target: Target) -> Path | None:
@@ -72,19 +71,11 @@ def own_front(target: Target) -> Path | None:
     return toolchains.importable(target) if target.offline in WARMS else None
 
 
-def _told(chip: Chip, target: Target) -> dict[str, str]:
+def _told(chip: Chip) -> dict[str, str]:
     """Variables of its process."""
     return {
         TARGET_VARIABLE: f"{chip.backend}:{chip.arch}:{chip.warp_size}",
-        CHIP_PROPERTIES: json.dumps(_properties(target)),
         # Without it more than 65,535 programs are an error of the host's code; `fit` tells that of tuned workloads, in
         # words, and elsewhere it is for whoever runs the kernel to set.
         "TRITON_ALL_BLOCKS_PARALLEL": "1",
     }
-
-
-def _properties(target: Target) -> dict[str, int]:
-    """What programs ask Huawei's driver for, as far as the target's file has it."""
-    cores = target.cores
-    known = {"num_aicore": cores.cube, "num_vectorcore": cores.vector} if cores is not None else {}
-    return {name: value for name, value in known.items() if value is not None}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kernelsmith.plan import ASCEND_OPTIONS
 from kernelsmith.sandbox.wire.messages import Choice, Tunable
 
 
@@ -106,4 +107,5 @@ def config_text(config: Any) -> str:
         parts.append(f"num_ctas={config.num_ctas}")
     if config.maxnreg is not None:
         parts.append(f"maxnreg={config.maxnreg}")
+    parts += [f"{n}={v!r}" for n in sorted(ASCEND_OPTIONS) if (v := getattr(config, n, None)) is not None]
     return ", ".join(parts)
