@@ -9,6 +9,8 @@ import torch
 import triton
 import triton.language as tl
 
+MOST_PROGRAMS = 65_535  # of a launch on an Ascend; others allow more
+
 
 @triton.autotune(
     configs=[triton.Config({"BLOCK": b}, num_warps=w) for b, w in ((256, 2), (512, 4), (1024, 4), (4096, 8))],
@@ -34,5 +36,7 @@ def rms_norm_row(x_ptr, w_ptr, y_ptr, x_row, x_col, y_row, n, eps, BLOCK: tl.con
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
     m, n = x.shape
     y = torch.empty((m, n), dtype=x.dtype, device=x.device)
-    rms_norm_row[(m,)](x, weight, y, x.stride(0), x.stride(1), y.stride(0), n, eps)
+    for first in range(0, m, MOST_PROGRAMS):
+        rows, out = x[first : first + MOST_PROGRAMS], y[first : first + MOST_PROGRAMS]
+        rms_norm_row[(rows.shape[0],)](rows, weight, out, x.stride(0), x.stride(1), y.stride(0), n, eps)
     return y
