@@ -164,6 +164,18 @@ class Ledger:
         self._spend(usage=reply.usage, released=self.calls[number].reserved)
         self.calls[number] = self.calls[number].model_copy(update={"status": CallStatus.ANSWERED, **changes})
 
+    def excess(self, number: int) -> str:
+        """What a reply took beyond its reservation, in words, where a limit counts it: a server that does not keep to
+        what it is allowed can be held to no budget."""
+        taken, reserved, limits = self.calls[number].usage, self.calls[number].reserved, self.run.spec.budget
+        if not reserved.tokens:  # recorded replies, and models that count nothing
+            return ""
+        if limits.max_tokens is not None and taken.tokens > reserved.tokens:
+            return f"it counted {taken.tokens:,} tokens where {reserved.tokens:,} were the most it was allowed"
+        if limits.max_usd is not None and taken.usd > reserved.usd:
+            return f"its reply cost ${taken.usd:.4f} where ${reserved.usd:.4f} was the most it was allowed"
+        return ""
+
     def unanswered(self, number: int, status: CallStatus, message: str, *, charged: bool) -> Call:
         """A call without a reply; `charged` counts it at its reservation, as the provider may."""
         usage = self.calls[number].reserved if charged else Usage()

@@ -304,6 +304,10 @@ class _Loop:
         if reply is not None:
             self.ledger.answered(number, reply)
             self.tools.emit(ended_record(self.ledger.calls[number], "answered"))
+            excess = self.ledger.excess(number)
+            if excess:
+                said = self.rotation.failed(key.proposer, ProviderError(excess), self.ledger.seconds_left)
+                self.tools.emit(Notice(message=said))
             self.accept(number)
         elif error is None:
             call = self.ledger.unanswered(number, CallStatus.NOTHING, "nothing more to try", charged=False)

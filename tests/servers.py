@@ -36,6 +36,8 @@ class Fault(Enum):
     """Comments of the event stream that never end, and no text."""
     DROP = auto()
     """The connection closes in the middle of the text."""
+    OVERLOADED = auto()
+    """An error event in mid-stream, before any text."""
     HANG = auto()
     """Headers, then silence until the server closes."""
 
@@ -216,7 +218,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         for event in wire.head(script):
             self._event(event)
-        if script.fault is Fault.HANG:
+        if script.fault is Fault.OVERLOADED:
+            self._event({"type": "error", "error": {"type": "overloaded_error", "message": "too many at once"}})
+        elif script.fault is Fault.HANG:
             server.closing.wait()
         elif script.fault is Fault.ENDLESS:
             for _ in itertools.takewhile(lambda _: not server.closing.is_set(), itertools.count()):

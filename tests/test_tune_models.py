@@ -65,6 +65,15 @@ def test_no_call_that_may_exceed_the_dollars(store: Store, protocol: str) -> Non
     assert cost > Decimal("0.25"), "and most of it is used"
 
 
+def test_a_server_that_writes_more_than_it_may_is_not_asked_again(store: Store, protocol: str) -> None:
+    """What it counts is counted; no budget could be kept with it."""
+    with ModelServer([ok(code("faster 1.5"), output_tokens=40_000)]) as server:
+        result = run(server, protocol, store, Budget(max_usd=Decimal(3)))
+        assert len(server.requests) == 1
+    assert "was the most it was allowed" in result.message and result.winner is not None
+    assert result.spent.usage.usd == Decimal(1000 * 2 + 40_000 * 8) / 10**6
+
+
 def test_model_is_told_that_its_reply_was_cut(store: Store, protocol: str) -> None:
     with ModelServer((cut("```python\nimport tri"), code("faster 1.5"))) as server:
         run(server, protocol, store, Budget(max_trials=2))

@@ -109,9 +109,12 @@ class RemoteProposer:
         limits, started = Limits.of(request.seconds), time.monotonic()
         arguments = self._wire.arguments(request.prompt, self._output_limit(request))
         received = self._persist(lambda: self._ask(arguments, limits), limits)
-        usage = _settle(received, self.reserve(request), time.monotonic() - started)
-        if self._parsed.price is not None:
-            usage = usage.model_copy(update={"usd": self._parsed.price(usage)})
+        reserved, price = self.reserve(request), self._parsed.price
+        usage = _settle(received, reserved, time.monotonic() - started)
+        if price is not None:
+            # a prompt that nobody counted may have been written to a cache, which costs more
+            usd = reserved.usd if received.input_tokens is None else price(usage)
+            usage = usage.model_copy(update={"usd": usd})
         return Reply(text=redact(received.whole_text()), usage=usage, model=self.spec, complete=received.finished)
 
     def _output_limit(self, request: Request) -> int:
@@ -137,13 +140,14 @@ class RemoteProposer:
             raise TransientError(f"cannot connect, or the connection broke ({cause})") from error
 
     def _persist(self, ask: Callable[[], Received], limits: Limits) -> Received:
-        """Ask until it succeeds; a passing failure is tried again while attempts and time last."""
+        """Ask until it succeeds; a passing failure is tried again while attempts and time last. One that may be charged
+        for is not: the reservation is for one reply."""
         for failures in range(1, self._retry.attempts + 1):
             try:
                 return ask()
             except TransientError as error:
                 pause = self._retry.pause(failures) if error.wait is None else error.wait
-                if failures == self._retry.attempts or pause >= limits.left:
+                if error.billed or failures == self._retry.attempts or pause >= limits.left:
                     asked = f"; it asks to wait {error.wait:g} s" if error.wait else ""
                     raise ProviderError(
                         f"{self._host}: {error.message} (attempt {failures} of {self._retry.attempts}{asked})",
@@ -183,7 +187,9 @@ def _settle(received: Received, reserved: Usage, seconds: float) -> Usage:
     input_tokens = reserved.input_tokens if received.input_tokens is None else received.input_tokens
     output_tokens = received.output_tokens
     if output_tokens is None:
-        output_tokens = min(reserved.output_tokens, received.size) if received.ended else reserved.output_tokens
+        # no token is shorter than a byte; but who charges may have reasoned without a word of it in the reply
+        seen = received.ended and not reserved.usd
+        output_tokens = min(reserved.output_tokens, received.size) if seen else reserved.output_tokens
     cached = min(received.cached, input_tokens)
     return Usage(
         input_tokens=input_tokens,

@@ -66,6 +66,11 @@ class Received:
             if not reasoning:
                 self.text.append(text)
 
+    @property
+    def begun(self) -> bool:
+        """The server has counted or written something, which it may charge for."""
+        return self.size > 0 or self.input_tokens is not None
+
     def whole_text(self) -> str:
         """The answer; JSON can hold half a character, which no file could."""
         joined = "".join(self.text)[:MAX_TEXT_BYTES]
@@ -118,6 +123,8 @@ def collect(body: Body, take: Take, limits: Limits, host: str) -> Received:
                 raise _LimitError(f"more than {MAX_TEXT_BYTES >> 10} KiB of text")
     except (_LimitError, TransientError, ProviderError) as error:
         received.finished = False
+        if isinstance(error, TransientError):
+            error.billed = error.billed or received.begun
         if not received.text and isinstance(error, _LimitError):
             hint = "try again, or name another model"
             raise ProviderError(f"{host}: {error} and no answer in it", hint, billed=True, passing=True) from error

@@ -111,6 +111,17 @@ def test_after_the_last_attempt_the_error_names_the_server_and_its_answer(protoc
     assert caught.value.passing
 
 
+def test_what_may_have_been_charged_is_not_asked_for_twice_on_one_reservation() -> None:
+    """Anthropic counts the prompt before the first word; a second attempt would cost twice what was reserved."""
+    with ModelServer([fault(Fault.OVERLOADED)]) as server, pytest.raises(ProviderError, match="too many") as caught:
+        proposer(server, "anthropic").propose(request())
+    assert len(server.requests) == 1
+    assert caught.value.billed and caught.value.passing
+    with ModelServer([fault(Fault.OVERLOADED), "x"]) as server:
+        reply = proposer(server, "openai").propose(request())
+    assert reply is not None and len(server.requests) == 2, "nothing was counted and nothing written"
+
+
 @both
 def test_a_wait_beyond_the_time_limit_is_not_waited_for(protocol: str) -> None:
     with (
@@ -196,15 +207,21 @@ def test_what_arrived_before_a_broken_connection_is_kept(protocol: str) -> None:
     assert (reply.text, reply.complete, reply.usage.output_tokens) == ("x = 1\n", False, 50)
 
 
-def test_counts_that_a_server_does_not_send_are_charged_at_their_bound() -> None:
+def test_what_a_paid_server_does_not_count_is_charged_as_reserved() -> None:
+    """It may have reasoned for thousands of tokens without a word of that in its reply, and bills them."""
     with ModelServer([Script("four", usage=False)]) as server:
         asked = proposer(server, "openai")
-        reply = asked.propose(request())
-        reserved = asked.reserve(request())
+        reply, reserved = asked.propose(request()), asked.reserve(request())
     assert reply is not None
-    assert reply.usage.model_copy(update={"usd": Decimal(0), "seconds": 0.0}) == Usage(
-        input_tokens=reserved.input_tokens, output_tokens=4
-    )
+    assert reply.usage.model_copy(update={"seconds": 0.0}) == reserved
+
+
+def test_a_server_without_a_price_is_taken_at_the_bytes_of_its_reply() -> None:
+    with ModelServer([Script("four", usage=False)]) as server:
+        asked = proposer(server, "openai", options="")
+        reply, reserved = asked.propose(request()), asked.reserve(request())
+    assert reply is not None
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (reserved.input_tokens, 4)
 
 
 def test_half_a_character_does_not_reach_a_file() -> None:
