@@ -7,7 +7,6 @@ from decimal import Decimal
 import pytest
 
 from kernelsmith.errors import ProviderError
-from kernelsmith.proposal import Usage
 from kernelsmith.propose import Proposer
 from kernelsmith.propose.remote import Retry
 from kernelsmith.propose.specs import make
