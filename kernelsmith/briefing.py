@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from kernelsmith.lessons.learn import idea
 from kernelsmith.model import Seed
 from kernelsmith.outcome import Outcome
-from kernelsmith.proposal import Brief, Finding, Move, Spent, TargetFacts
-from kernelsmith.runs import Call, RunSpec, TrialRecord
+from kernelsmith.proposal import Brief, Finding, Move, Spent, TargetFacts, Usage
+from kernelsmith.runs import Call, CallStatus, RunSpec, TrialRecord
 from kernelsmith.search.archive import archive
 from kernelsmith.search.bottleneck import findings, worst
 from kernelsmith.search.moves import Choice
@@ -86,7 +86,22 @@ def brief(
         hint=spec.hint,
         budget=spec.budget,
         spent=history.spent,
+        call=_mean_call(history.calls),
         trial=number,
+    )
+
+
+def _mean_call(calls: Collection[Call]) -> Usage | None:
+    """A search without a model counts no tokens and is left out."""
+    counted = [call.usage for call in calls if call.status is CallStatus.ANSWERED and call.usage.tokens]
+    if not counted:
+        return None
+    whole = sum(counted, Usage())
+    return Usage(
+        input_tokens=whole.input_tokens // len(counted),
+        output_tokens=whole.output_tokens // len(counted),
+        usd=whole.usd / len(counted),
+        seconds=whole.seconds / len(counted),
     )
 
 

@@ -320,7 +320,11 @@ def _choices(page: _Page, choices: tuple[WorkloadChoice, ...]) -> str:
 
 
 def _budget(page: _Page, brief: Brief) -> str:
-    spent, limits = brief.spent, brief.budget
+    spent, limits, call = brief.spent, brief.budget, brief.call
+    took = ""
+    if call is not None:
+        numbers = {"tokens": call.tokens, "usd": _number(call.usd), "seconds": round(call.seconds)}
+        took = page.fill("parts/call", **numbers).rstrip()
     return page.fill(
         "parts/budget",
         trial=brief.trial,
@@ -328,14 +332,19 @@ def _budget(page: _Page, brief: Brief) -> str:
         tokens=_of(spent.usage.tokens, limits.max_tokens),
         usd=_of(spent.usage.usd, limits.max_usd),
         seconds=_of(round(spent.seconds), limits.max_seconds),
+        call=took,
     )
 
 
 # ---------------------------------------------------------------- text
 
 
-def _of(used: int | Decimal, limit: float | Decimal | None) -> str:
-    return _number(used) + ("" if limit is None else f" / {_number(limit)}")
+def _of(used: int | Decimal, limit: int | float | Decimal | None) -> str:
+    """`6 / 20 (14 left)`."""
+    if limit is None:
+        return _number(used)
+    left = limit - used if isinstance(limit, Decimal) else round(limit - float(used))
+    return f"{_number(used)} / {_number(limit)} ({_number(max(left, 0))} left)"
 
 
 def _number(value: Scalar | Decimal) -> str:

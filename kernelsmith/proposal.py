@@ -217,6 +217,8 @@ class Brief(Frozen):
     """Text of the user's `--hint` file."""
     budget: Budget = Budget()
     spent: Spent = Spent()
+    call: Usage | None = None
+    """What a call of this run that answered took on average; None before the first that counts tokens."""
     trial: int = Field(default=1, ge=1)
     """Number of the trial that is asked for."""
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from decimal import Decimal
+
 from kernelsmith.briefing import History, brief, failures, scores
 from kernelsmith.outcome import Level
-from kernelsmith.proposal import Candidate, Move, Spent
-from kernelsmith.runs import TrialRecord, Verdict
+from kernelsmith.proposal import Candidate, Move, Spent, Usage
+from kernelsmith.runs import Call, TrialRecord, Verdict
 from kernelsmith.search.moves import Choice, to_mend
 from tests.fakes import TARGET, evaluation_of, spec
 from tests.test_store import call
@@ -57,8 +59,22 @@ def test_brief_at_the_beginning_and_later() -> None:
     first = brief(spec(hint="big blocks"), TARGET, History(), number=1, choice=Choice(Move.DRAFT), seeds=())
     assert (first.best, first.failures, first.hint, first.trial) == ((), (), "big blocks", 1)
     trials = [trial(1, "timeout"), trial(2, "compile_error"), *[trial(n, f"faster {n}.0") for n in range(3, 8)]]
-    history = History(trials, trials[:1:-1], ("a", "b"), Spent(trials=7))
+    history = History(trials, trials[:1:-1], ("a", "b"), spent=Spent(trials=7))
     later = brief(spec(), TARGET, history, number=8, choice=Choice(Move.REPAIR, trials[1]), seeds=())
     assert [t.number for t in later.best] == [5, 6, 7], "fastest last"
     assert [t.number for t in later.failures] == [1], "the one to be mended is not shown twice"
     assert later.move is Move.REPAIR and later.base is not None and later.base.number == 2 and later.tried == ("a", "b")
+
+
+def test_the_mean_call_is_of_those_that_answered_and_count_tokens() -> None:
+    def told(*calls: Call) -> Usage | None:
+        return brief(spec(), TARGET, History(calls=calls), number=9, choice=Choice(Move.DRAFT), seeds=()).call
+
+    def answered(number: int, tokens: int, usd: str, seconds: float) -> Call:
+        usage = Usage(input_tokens=tokens, output_tokens=100, usd=Decimal(usd), seconds=seconds)
+        return call(number, status="answered").model_copy(update={"usage": usage})
+
+    free = call(3, status="answered").model_copy(update={"usage": Usage(seconds=0.1)})
+    assert told() is None and told(free, call(4, status="lost")) is None
+    mean = told(answered(1, 1000, "0.01", 20), answered(2, 3000, "0.03", 40), free)
+    assert mean == Usage(input_tokens=2000, output_tokens=100, usd=Decimal("0.02"), seconds=30)

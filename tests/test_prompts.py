@@ -182,8 +182,13 @@ def test_the_budget_is_telemetry() -> None:
     spent = Spent(trials=6, usage=Usage(input_tokens=900, output_tokens=100, usd=Decimal("0.125")), seconds=61.4)
     limits = Budget(max_trials=20, max_usd=Decimal(2))
     user = prompts.render(brief(trial=7, spent=spent, budget=limits)).user
-    for part in ("trial 7", "trials 6 / 20", "tokens 1000,", "0.1250 / 2.0000", "seconds 61", "no reason to"):
+    told = ("trial 7", "trials 6 / 20 (14 left)", "tokens 1000,", "0.1250 / 2.0000 (1.8750 left)", "seconds 61")
+    for part in (*told, "no reason to"):
         assert part in " ".join(user.split())
+    assert "A call has" not in user, "none has answered"
+    call = Usage(input_tokens=900, output_tokens=100, usd=Decimal("0.0214"), seconds=33.4)
+    user = prompts.render(brief(trial=7, spent=spent, budget=limits, call=call)).user
+    assert "A call has taken 1000 tokens, 0.0214 dollars and 33 seconds on average." in " ".join(user.split())
 
 
 def test_the_system_part_is_the_same_for_every_trial() -> None:
