@@ -25,12 +25,14 @@ BYTES_PER_TOKEN = 3.5
 REPLY_TOKENS = 2_000
 """A module of a hundred lines and the sentences before it; models that reason write two to eight times as much."""
 TOKENS_PER_SECOND = 60.0
+"""That a hosted model writes."""
 TRIAL_SECONDS = 20.0
 """To judge a kernel of the examples on two cores."""
 LONGEST_PROMPT = 80_000
 """Bytes that later prompts may have beyond the first: three kernels and a failed one, each of the longest that is
 shown, with their tables."""
 REMEMBERED = 32
+"""Calls of a model, and verdicts on a target, whose median counts."""
 
 
 def quoted(spec: RunSpec, brief: Brief, prompt: Prompt, proposers: Sequence[Proposer], store: Store | None) -> RunQuote:

@@ -387,7 +387,10 @@ class _Loop:
                     call = self.ledger.unanswered(key.number, CallStatus.LOST, message, charged=True)
                     self.tools.emit(ended_record(call, "lost"))
         status = {StopReason.INTERRUPTED: RunStatus.INTERRUPTED, StopReason.FAILED: RunStatus.FAILED}
-        self.ledger.finish(status.get(stop, RunStatus.FINISHED), stop, self.rotation.message, winner)
+        message = self.rotation.message
+        if not self.ledger.calls and stop in (StopReason.USD, StopReason.TOKENS):
+            message = "not even a first call fits into the limit: `tune --estimate` says what it needs"
+        self.ledger.finish(status.get(stop, RunStatus.FINISHED), stop, message, winner)
         best = self.ledger.best if stop is StopReason.INTERRUPTED else winner
         record = result_record(self.ledger, self.folder, best)
         self.tools.emit(record)

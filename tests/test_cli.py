@@ -245,7 +245,10 @@ def test_estimate_tells_what_a_run_would_cost_and_asks_nobody(cli: Cli) -> None:
     assert isinstance(told, RunQuote) and told.models[0].usual.usd > 0 and told.models[0].calls == 7
     refused = cli("tune", "op.py", "--estimate", "--model", "openai:gpt-4o", "--max-usd", "0.001")
     assert "none: the first needs" in refused.stdout
+    cli.patch.setenv("OPENAI_API_KEY", "k")
     assert not (cli.folder / "asked").exists() and not (cli.folder / "runs").exists()
+    begun = cli("tune", "op.py", "--model", "openai:gpt-4o", "--max-usd", "0.001")
+    assert begun.returncode == 1 and "not even a first call fits" in begun.stdout
     assert "--estimate cannot be given with --resume" in cli("tune", "--resume", "x", "--estimate").stderr
 
 
