@@ -16,6 +16,7 @@ from kernelsmith.text import clean
 
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 _Microseconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Name = Annotated[str, Field(max_length=512), AfterValidator(clean)]
 
 
@@ -62,6 +63,7 @@ class Counts(Frozen):
     """The work of every kernel on one workload."""
 
     workload: str
+    weight: _Weight = 1.0
     needed_bytes: _Count
     """Of the operator's inputs and outputs, each once."""
     kernels: tuple[Work, ...] = Field(max_length=512)
@@ -88,6 +90,8 @@ class Estimate(Frozen):
 
     target: str
     workload: str
+    weight: _Weight = 1.0
+    """Of the workload, as in the operator file."""
     microseconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     parts: dict[Limit, _Microseconds] = Field(max_length=len(Limit))
     """What each would take alone; how they combine is the model's business (docs/offline.md)."""

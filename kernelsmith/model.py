@@ -299,10 +299,11 @@ class Evaluation(Frozen):
 
     @property
     def estimated(self) -> float | None:
-        """Geometric mean over workloads of the estimated share of the roofline; None unless estimated."""
+        """Weighted geometric mean over workloads of the estimated share of the roofline; None unless estimated."""
         if not self.estimates:
             return None
-        return math.exp(sum(math.log(one.roofline_share) for one in self.estimates) / len(self.estimates))
+        logs = sum(one.weight * math.log(one.roofline_share) for one in self.estimates)
+        return math.exp(logs / sum(one.weight for one in self.estimates))
 
     @property
     def standing(self) -> float | None:

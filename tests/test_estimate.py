@@ -28,6 +28,12 @@ def test_what_limits_a_kernel_is_one_of_its_parts() -> None:
         Estimate(**{**MEMORY.model_dump(), "limit": Limit.MATRIX})
 
 
+def test_what_ranks_a_kernel_is_weighted_as_a_score_is() -> None:
+    slow = MEMORY.model_copy(update={"microseconds": 160.0, "weight": 3.0})
+    passed = Evaluation(outcome=Outcome.PASSED, stage=Stage.CHECK, estimates=(MEMORY, slow))
+    assert passed.standing == pytest.approx((0.5 * 0.0625**3) ** 0.25)
+
+
 def test_a_candidate_that_failed_has_no_estimate() -> None:
     with pytest.raises(ValidationError, match="estimates exist only"):
         Evaluation(outcome=Outcome.CRASHED, stage=Stage.CHECK, message="gone", estimates=(MEMORY,))

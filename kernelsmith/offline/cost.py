@@ -94,6 +94,7 @@ class _Model:
         return Estimate(
             target=self._target.name,
             workload=counts.workload,
+            weight=counts.weight,
             microseconds=max(parts.total, LAUNCH_MICROSECONDS),
             parts=dict(parts.alone),
             limit=max(parts.alone, key=lambda limit: parts.alone[limit]),

@@ -51,7 +51,7 @@ def worst(evaluation: Evaluation, units: int | None = None) -> Finding | None:
     if evaluation.timings:
         room = {t.workload.label: t.workload.weight * _distance(t) for t in evaluation.timings}
     else:
-        room = {one.workload: -math.log(one.roofline_share) for one in evaluation.estimates}
+        room = {one.workload: -one.weight * math.log(one.roofline_share) for one in evaluation.estimates}
     return max(found, key=lambda one: room[one.workload], default=None)
 
 

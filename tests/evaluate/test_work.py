@@ -22,7 +22,7 @@ from kernelsmith import Dim, operator, tensor, workload
 
 N = Dim("N", 1, {N})
 
-@operator(x=tensor(N), workloads=[workload(N={N})])
+@operator(x=tensor(N), workloads=[workload(N={N}, weight=2.0)])
 def twice(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 '''
@@ -121,7 +121,7 @@ def test_what_a_kernel_moves_is_counted_whatever_decides_it(counted: Callable[[s
     counts = counted(body)
     kernel = counts.kernels[0]
     tiles = sum(work.written_bytes for work in counts.kernels if work.kernel == "kernel")
-    assert (tiles, counts.assumed) == (4 * N, ())
+    assert (tiles, counts.assumed, counts.weight) == (4 * N, (), 2.0)
     assert 4 * N <= kernel.read_bytes <= 4 * N + 32
     assert 7.8 * N <= kernel.distinct_bytes <= 8 * N + 32
 

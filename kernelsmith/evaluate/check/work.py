@@ -56,6 +56,7 @@ def counted(
         counts.append(
             Counts(
                 workload=one.label,
+                weight=one.case.workload.weight if one.case.workload is not None else 1.0,
                 needed_bytes=known.input_bytes + known.output_bytes,
                 kernels=(*kernels, *_by_torch(one.plan, transaction_bytes)),
                 assumed=tuple(dict.fromkeys(assumed))[:_MOST_WORDS],
