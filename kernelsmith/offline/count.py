@@ -214,6 +214,7 @@ class _Follower:
         self, block: Block, values: dict[Value, Known | None], blocks: dict[str, Block]
     ) -> tuple[Block | None, list[Known | None]]:
         """What follows it, and what the operation at its end hands on."""
+        self._step()
         self._enter(block)
         for op in block.ops:
             given = [values.get(v) for v in op.operands]
@@ -227,6 +228,12 @@ class _Follower:
             values.update(zip(op.results, self._op(op, given, values), strict=False))
             self._here = self._tallies[block]  # an operation with regions has left it
         return None, []
+
+    def _step(self) -> None:
+        """A block is one too: loops go round whatever is in them."""
+        self._left -= 1
+        if self._left < 0:
+            raise _Enough
 
     def _enter(self, block: Block) -> None:
         self._here = self._tallies[block]
@@ -245,9 +252,7 @@ class _Follower:
         return 0
 
     def _op(self, op: Op, given: list[Known | None], values: dict[Value, Known | None]) -> list[Known | None]:
-        self._left -= 1
-        if self._left < 0:
-            raise _Enough
+        self._step()
         match op.name:
             case "scf.for":
                 return self._for(op, given, values)

@@ -139,6 +139,10 @@ def test_an_endless_loop_ends() -> None:
     found = counted(SHARED, (4, 1, 1), 1 << BUFFER_BITS, 2 << BUFFER_BITS, 2**31 - 1, sizes={1: 1024, 2: 1024})
     assert found.work.read_bytes > 0
     assert any("too long" in text for text in found.assumed)
+    empty = SHARED.replace("      %v = tt.load %px", "    }\n    scf.if %pred {\n      %v = tt.load %px").replace(
+        "    scf.for", "    %pred = arith.cmpi eq, %n, %zero : i32\n    scf.for"
+    )
+    assert any("too long" in text for text in counted(empty, (4, 1, 1), 1, 2, 2**31 - 1, sizes={}).assumed)
 
 
 def test_nonsense_is_refused() -> None:
