@@ -2,8 +2,7 @@
 
 In a zygote whose import path begins with the toolchain's folder, `triton` is triton-ascend, which wants CANN and
 torch_npu to launch anything. Here it gets a device that is the processor and says that it is an Ascend chip, so that
-kernels are lowered as for the chip, and launches are recorded and run as always. triton-ascend follows Triton 3.2;
-where that is of another shape than what the recorder reads, it is brought into the newer one.
+kernels are lowered as for the chip, and launches are recorded and run as always.
 Invariant: imported in such a zygote only. Named by roles.py as what warms it.
 """
 
@@ -16,7 +15,6 @@ from typing import Any
 from triton._C.libtriton import ir, passes
 from triton.backends import Backend, backends
 from triton.backends.ascend.compiler import AscendBackend, make_ttir
-from triton.compiler import CompiledKernel
 from triton.language.extra import libdevice
 from triton.language.extra.ascend import libdevice as ascends
 from triton.runtime import driver
@@ -70,13 +68,6 @@ def warm_up() -> None:
     backends.clear()
     backends["ascend"] = Backend(_Compiler, _Driver)
     driver.set_active(_Driver())
-    original = CompiledKernel.__init__
-
-    def init(kernel: Any, source: Any, files: Any, key: str) -> None:
-        original(kernel, source, files, key)
-        source.signature = {n: "constexpr" if n in source.constants else kind for n, kind in source.signature.items()}
-
-    CompiledKernel.__init__ = init
     for name in [n for n, value in vars(libdevice).items() if isfunction(value)]:
         setattr(libdevice, name, _missing(name))
     warm.compile_something()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -90,6 +91,11 @@ def test_targets_without_a_front_end_of_their_own(tmp_path: Path, monkeypatch: p
     assert own_front(load("nvidia-h100")) is None and own_front(load("ascend-910b3")) is None, "not installed"
     with pytest.raises(InfrastructureError, match="no front end for npu Ascend910B3 here"):
         Fronts(lambda *_: pytest.fail("started"), lambda: [load("ascend-910b3")]).of(CHIP)
+
+
+def test_it_is_confined_as_all_are_and_the_judge_imports_nothing_of_it(room: Room) -> None:
+    assert room.recording(CHIP).layers == room.zygote.layers
+    assert not any("ascend" in name for name in sys.modules if name.split(".")[0] == "triton")
 
 
 def test_what_upstream_refuses_is_recorded_and_runs(candidate: Candidate) -> None:

@@ -30,11 +30,14 @@ class LaunchHook:
         """From now on, for every kernel of this process."""
         from triton.compiler import CompiledKernel
 
+        older = not hasattr(CompiledKernel, "run")  # as Triton 3.2, which triton-ascend follows
+        launcher = "run" if older else "_run"
         original = CompiledKernel._init_handles
-        launcher = "_run" if hasattr(CompiledKernel, "run") else "run"  # which Triton 3.2 has of each kernel only
 
         def init_handles(kernel: Any) -> None:
             if kernel.module is None:
+                if older:
+                    _mark_constants(kernel.src)
                 original(kernel)
                 setattr(kernel, launcher, self._wrap(kernel, getattr(kernel, launcher)))
 
@@ -49,3 +52,9 @@ class LaunchHook:
             return launcher(x, y, z, stream, function, *rest) if self.run else None
 
         return launch
+
+
+def _mark_constants(source: Any) -> None:
+    """Say of an argument that was specialised away that it is a constant, as newer signatures do."""
+    kinds = source.signature.items()
+    source.signature = {name: "constexpr" if name in source.constants else kind for name, kind in kinds}
