@@ -56,6 +56,13 @@ _FLAGS = {
 }
 """Of bishengir-compile, by the launch option (`ASCEND_OPTIONS`) that triton-ascend 3.2.0 makes them of."""
 _DEFAULTS: dict[str, bool | int | None] = {"multibuffer": True, "enable_auto_bind_sub_block": True}
+_MEANT = {
+    "AddPtrOp produced by unsupported operation": "lanes (tl.arange), or an address, that a loop carries from round to "
+    "round: compute addresses from the loop's own counter, and begin what is carried with tl.zeros",
+    "dyn_cast on a non-existent value": "perhaps a choice between two pointers: load from both and choose then",
+    "Only reduce or reduce with index are supported": "it reduces more than a value and its index at once: use several",
+}
+"""What its authors' own words stand for: each was seen with such a kernel, and not without."""
 _CONSTANT = re.compile(r"(%\w+) = (?:arith\.constant |llvm\.mlir\.constant\()(-?\d+) : i64")
 _BUFFER = re.compile(
     r"hivm\.hir\.pointer_cast\(([^)]*)\)[^:]*: memref<((?:\d+x)*)([a-z]+\d+)[^>]*#hivm\.address_space<(\w+)>>"
@@ -182,7 +189,8 @@ def _first(said: str) -> str:
     """The first thing that is wrong, without the stack of the compiler's own crash."""
     for line in said.splitlines():
         if (found := _DIAGNOSTIC.search(line)) and _MISSING not in line:
-            return str(next(text for text in found.groups() if text)).strip()[:400]
+            told = str(next(text for text in found.groups() if text)).strip()[:400]
+            return "; ".join([told, *(meaning for words, meaning in _MEANT.items() if words in told)])
     words = [line.strip() for line in said.splitlines() if line.strip() and "hivmc" not in line]
     return "it does not say why" + (f" ({words[0][:200]})" if words else "")
 

@@ -133,6 +133,15 @@ def test_a_lowering_that_failed_is_not_compiled(tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "asked").exists()
 
 
+def test_words_of_its_authors_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    complaint = "encountered AddPtrOp produced by unsupported operation"
+    stand_in(tmp_path, monkeypatch, lowers=f"echo '<block argument>\n{complaint}' >&2; exit 134", said="")
+    _, message = outcome(ascend.compiled(double(128), CHIP, tmp_path))
+    assert message.startswith(
+        f"Ascend's front end refuses it: {complaint}; lanes (tl.arange), or an address, that a loop"
+    )
+
+
 def test_every_launch_option_has_its_flag() -> None:
     assert set(ascend._FLAGS) == ASCEND_OPTIONS
 

@@ -18,7 +18,7 @@ def argmax_row(x_ptr, y_ptr, x_row, x_col, n, BLOCK: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK)
     best = tl.full((BLOCK,), float("-inf"), tl.float32)
-    index = cols
+    index = tl.zeros((BLOCK,), tl.int32)
     for start in range(0, n, BLOCK):
         at = start + cols
         x = tl.load(x_ptr + row * x_row + at * x_col, mask=at < n, other=float("-inf")).to(tl.float32)
