@@ -96,6 +96,8 @@ def test_an_unknown_device_lists_the_known_ones() -> None:
     with pytest.raises(UsageError) as caught:
         targets.resolve("nvidia-h20")
     assert "'nvidia-h20', did you mean nvidia-h200?" in caught.value.message
+    with pytest.raises(UsageError, match=r"did you mean nvidia-h100\?"):
+        targets.resolve("NVIDIA-H100")
     assert "cpu" in caught.value.hint
 
 

@@ -83,7 +83,7 @@ def resolve(device: str, flag: Path | None = None) -> Target:
 
 
 def _unknown(kind: str, name: str, known: list[str]) -> UsageError:
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name.lower(), known, n=1)
     meant = f", did you mean {near[0]}?" if near else ""
     return UsageError(f"unknown {kind} {name!r}{meant}", f"{kind}s: {', '.join(known) or 'none found'}")
 

@@ -131,7 +131,6 @@ class Toolchain(Frozen):
     """Everything to install, pinned; empty: the Triton that kernelsmith itself runs with will do."""
     python: tuple[Annotated[str, Field(pattern=r"^3\.\d+$")], ...] = ()
     """Versions of Python, such as `3.11`, for which there are packages; empty: any."""
-    environment: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _pinned(self) -> Self:
