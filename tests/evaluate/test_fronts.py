@@ -63,7 +63,7 @@ def room() -> Iterator[Room]:
     if toolchains.importable(load("ascend-910b3")) is None:
         pytest.skip("no toolchain for Ascend: kernelsmith targets install ascend-910b3")
     with closing(Room(PROCESSOR)) as opened:
-        opened.recording(CHIP)
+        assert opened.zygote and opened.recording(CHIP), "started here, where the person's toolchains are known"
         yield opened
 
 
