@@ -22,7 +22,7 @@ from kernelsmith import config
 from kernelsmith.commands.common import operator_ref
 from kernelsmith.proposal import Reply, Usage
 from kernelsmith.propose import Proposer, Request
-from kernelsmith.propose.numeric import Config, NumericSearch
+from kernelsmith.propose.numeric import Config, Known, NumericSearch
 from kernelsmith.propose.offline import OfflineProposer
 from kernelsmith.propose.replay import ReplayProposer
 from kernelsmith.records import TrialJudged, TuneRecord
@@ -42,14 +42,14 @@ class RandomNumbers(NumericSearch):
         self._dice = random.Random(seed)
 
     def _fresh(
-        self, winners: Sequence[Config], measured: set[Config], useless: frozenset[str], bounds: tuple[int, int]
+        self, winners: Sequence[Config], known: Known, useless: frozenset[str], bounds: tuple[int, int]
     ) -> list[Config]:
         drawn: dict[Config, Config] = {}
         for _ in range(200):
-            if not winners or len(drawn) == len(super()._fresh(winners, measured, useless, bounds)):
+            if not winners or len(drawn) == len(super()._fresh(winners, known, useless, bounds)):
                 break
             config = self._drawn(self._dice.choice(list(winners)))
-            if config.key(useless) not in measured:
+            if config.key(useless) not in known:
                 drawn[config.key(useless)] = config
         return list(drawn.values())
 

@@ -66,6 +66,8 @@ class Counts(Frozen):
     weight: _Weight = 1.0
     needed_bytes: _Count
     """Of the operator's inputs and outputs, each once."""
+    workspace_bytes: _Count = 0
+    """What a call allocates beside its outputs."""
     kernels: tuple[Work, ...] = Field(max_length=512)
     """What torch does on the device beside them, too."""
     assumed: tuple[str, ...] = Field(default=(), max_length=16)

@@ -24,6 +24,7 @@ def job_for(ledger: Ledger, number: int, level: Level, *, again: bool = False) -
         seed=ledger.seed(number, level, again=again),
         revealing=ledger.revealing,
         without_device=spec.without_device,
+        max_workspace=spec.max_workspace,
         facts=True,
     )
     changes: dict[str, object] = {"at_once": spec.at_once} if spec.at_once is not None else {}

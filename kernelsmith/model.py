@@ -165,6 +165,17 @@ class ConfigChoice(Frozen):
     """As Python, for example `{'BLOCK': 1024}, num_warps=4`."""
 
 
+class ConfigTime(Frozen):
+    """One configuration of one autotuned kernel on one workload, the others at the best that was known."""
+
+    kernel: str
+    text: str
+    """As Python, for example `{'BLOCK': 1024}, num_warps=4`."""
+    workload: str
+    ms: float | None = Field(default=None, gt=0)
+    """Of a few samples, good for comparing; None: it failed there, or made no difference to another one."""
+
+
 class WorkloadChoice(Frozen):
     """Winning configurations for one workload; other shapes use the nearest workload in log space."""
 
@@ -252,6 +263,8 @@ class Evaluation(Frozen):
     """What was run, how often, and what was not; None where nothing ran."""
     timings: tuple[Timing, ...] = ()
     choices: tuple[WorkloadChoice, ...] = ()
+    tried: tuple[ConfigTime, ...] = Field(default=(), max_length=20_000)
+    """Every configuration that was timed, not only those that won."""
     builds: tuple[Build, ...] = ()
     """Its kernels, compiled for other chips, if that was asked for."""
     counts: tuple[Counts, ...] = ()
@@ -276,7 +289,7 @@ class Evaluation(Frozen):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         passed = self.outcome is Outcome.PASSED
-        if not passed and (self.timings or self.choices):
+        if not passed and (self.timings or self.choices or self.tried):
             raise ValueError("timings exist only for a candidate that passed")
         if self.estimates and (not passed or self.timings):
             raise ValueError("estimates exist only for a candidate that passed and was not measured")
@@ -356,6 +369,8 @@ class Job(Frozen):
     """How often calls, and replays, are repeated; None: as the level does."""
     at_once: int = Field(default=32, ge=1, le=64)
     """Most calls that the candidate has to bear at once, where it is tried."""
+    max_workspace: int | None = Field(default=None, ge=0)
+    """Bytes that a call may allocate beside its outputs, on the tuned workloads."""
     check_seconds: float | None = Field(default=None, gt=0)
     """Wall seconds that the check may take; None: what the level allows. What was left out is said."""
     without_device: bool = False

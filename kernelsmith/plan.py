@@ -295,6 +295,13 @@ class LaunchPlan(Frozen):
     def launches(self) -> int:
         return sum(isinstance(step, Launch) for step in self.steps)
 
+    def workspace_bytes(self, *, state: bool) -> int:
+        """What one call allocates and does not return; with `state` also what was kept from before it, which may be
+        parameters of a model."""
+        kinds = (ScratchBuffer, StateBuffer) if state else (ScratchBuffer,)
+        returned = {view.buffer for view in self.outputs}
+        return sum(b.nbytes for n, b in enumerate(self.buffers) if isinstance(b, kinds) and n not in returned)
+
     def canonical(self) -> str:
         """Text that is equal for equal plans: kernels without source locations."""
         plain = self.model_copy(

@@ -283,6 +283,7 @@ def _facts(page: _Page, evaluation: Evaluation) -> str:
             size(work.read_bytes + work.written_bytes),
             size(counts.needed_bytes),
             size(work.asked_bytes),
+            size(counts.workspace_bytes),
             _list(f"{count:.3g} {unit}" for unit, count in work.operations.items()),
         )
         for counts in evaluation.counts

@@ -65,6 +65,8 @@ class RunSpec(Frozen):
     """What the winner's check walks size by size."""
     at_once: int | None = None
     """Most calls that the winner has to bear at once; None: as many as a full check makes by itself."""
+    max_workspace: int | None = None
+    """Bytes that a call may allocate beside its outputs; None: any."""
     without_device: bool = False
     """The target's device is not here: its kernels are proven on the processor, compiled for it and estimated."""
     versions: dict[str, str] = {}

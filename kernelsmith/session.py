@@ -61,6 +61,7 @@ class Order(Frozen):
     hint: str = ""
     sweeps: tuple[Sweep, ...] = ()
     at_once: int | None = None
+    max_workspace: int | None = None
     without_device: bool = False
 
 
@@ -242,6 +243,7 @@ def _spec(order: Order, target: str, info: OperatorInfo, seed: int) -> RunSpec:
         hint=order.hint,
         sweeps=order.sweeps,
         at_once=order.at_once,
+        max_workspace=order.max_workspace,
         without_device=order.without_device,
         versions=installed_versions(),
         unsafe_no_sandbox=order.settings.unsafe_no_sandbox,

@@ -225,3 +225,9 @@ def _replace_somewhere(node: Any, rng: random.Random, values: list[Any]) -> None
             node[key] = rng.choice(values)
             return
         node = child
+
+
+def test_workspace_is_what_a_call_allocates_and_does_not_return() -> None:
+    assert plan(launch(0)).workspace_bytes(state=False) == 64
+    assert plan(launch(0)).workspace_bytes(state=True) == 96, "what is kept between calls is taken as well"
+    assert plan(launch(0), outputs=(view(1),)).workspace_bytes(state=False) == 0

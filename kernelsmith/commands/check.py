@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelsmith.commands import options
-from kernelsmith.commands.common import EXIT_NO, duration, operator_ref, print_lines, print_record, sweep_of
+from kernelsmith.commands.common import EXIT_NO, duration, in_bytes, operator_ref, print_lines, print_record, sweep_of
 from kernelsmith.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def check(
     ] = True,
     repeats: options.Repeats = None,
     at_once: options.AtOnce = None,
+    max_workspace: options.MaxWorkspace = None,
     also: options.Also = None,
     max_time: options.CheckTime = None,
     sweep: options.Sweep = None,
@@ -83,6 +84,7 @@ def check(
         sweeps=sweeps,
         repeats=repeats,
         at_once=at_once,
+        max_workspace=in_bytes(max_workspace, "--max-workspace"),
         seconds=duration(max_time, "--max-time"),
         others=others,
         without_device=without_device,
@@ -139,6 +141,7 @@ class _Asked:
     checked: bool = True
     repeats: int | None = None
     at_once: int | None = None
+    max_workspace: int | None = None
     sweeps: tuple[Sweep, ...] = ()
     seconds: float | None = None
     """For the check; None: what the level allows."""
@@ -149,7 +152,7 @@ class _Asked:
     @property
     def options(self) -> str:
         """On a command line, what else the verdict depends on."""
-        given = {"repeats": self.repeats, "at-once": self.at_once}
+        given = {"repeats": self.repeats, "at-once": self.at_once, "max-workspace": self.max_workspace}
         numbers = "".join(f" --{name} {number}" for name, number in given.items() if number is not None)
         numbers += " --without-device" if self.without_device else ""
         return numbers + "".join(f" --sweep {sweep}" for sweep in self.sweeps)
@@ -196,6 +199,7 @@ def _judge(
                 repeats=asked.repeats,
                 sweeps=asked.sweeps,
                 check_seconds=asked.seconds,
+                max_workspace=asked.max_workspace,
                 also=tuple(chips),
                 every_config=True,
                 without_device=asked.without_device,

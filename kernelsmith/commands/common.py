@@ -60,7 +60,7 @@ def operator_ref(
     return OperatorRef(
         path=whole,
         overrides=dict(_override(text) for text in overrides or ()),
-        max_bytes=None if max_bytes is None else _size(max_bytes),
+        max_bytes=in_bytes(max_bytes, "--max-bytes"),
         text=read_text(path, what="operator file") if foreign else None,
         tolerance=settings.tolerance,
         policies=settings.tolerances,
@@ -97,10 +97,13 @@ def sweep_of(text: str) -> Sweep:
     return Sweep(name=name, low=int(low), high=int(high), step=int(step or 1))
 
 
-def _size(text: str) -> int:
+def in_bytes(text: str | None, flag: str) -> int | None:
+    """Bytes that a flag gives, None where it is not given; raises UsageError for what is no size."""
+    if text is None:
+        return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if match is None or float(match[1]) <= 0:
-        raise UsageError(f"--max-bytes {text}: not a size", "write 500000, 64M or 2G")
+        raise UsageError(f"{flag} {text}: not a size", "write 500000, 64M or 2G")
     return int(float(match[1]) * _SIZES[match[2].upper()])
 
 

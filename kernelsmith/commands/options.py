@@ -30,6 +30,12 @@ MaxBytes = Annotated[
         help="Shrink a KernelBench problem until its inputs, and its answer, fit (64M, 2G).",
     ),
 ]
+MaxWorkspace = Annotated[
+    str | None,
+    typer.Option(
+        "--max-workspace", metavar="SIZE", help="Refuse kernels that allocate more beside their outputs (1, 500K, 64M)."
+    ),
+]
 Sweep = Annotated[
     list[str] | None,
     typer.Option("--sweep", metavar="DIM=LOW..HIGH[:STEP]", help="Try every size of a dim too, as N=1..4096."),

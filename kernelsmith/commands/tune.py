@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Never
 import typer
 
 from kernelsmith.commands import options
-from kernelsmith.commands.common import EXIT_ERROR, interruptible, operator_ref, print_lines, sweep_of
+from kernelsmith.commands.common import EXIT_ERROR, in_bytes, interruptible, operator_ref, print_lines, sweep_of
 from kernelsmith.errors import KernelsmithError, UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def tune(
     goal: options.Goal = None,
     sweep: options.Sweep = None,
     at_once: options.AtOnce = None,
+    max_workspace: options.MaxWorkspace = None,
     width: options.Width = None,
     seed: options.Seed = None,
     foreign: options.Foreign = False,
@@ -63,6 +64,7 @@ def tune(
     if resume is not None:
         fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed, "foreign": foreign}
         checks = {"tolerance": tolerance, "sweep": sweep, "at_once": at_once, "without_device": without_device}
+        checks |= {"max_workspace": max_workspace}
         _refuse_with_resume(fixed | checks | {"print_prompt": print_prompt, "estimate": estimate})
         changes = session.Changes(limits=config.limits(limits), models=tuple(model or ()), width=width)
         _leave(lambda heard: session.resume(resume, settings, changes, heard), json=json, quiet=quiet)
@@ -76,6 +78,7 @@ def tune(
         hint=session.read_text(hint, "--hint") if hint else "",
         sweeps=tuple(map(sweep_of, sweep or ())),
         at_once=at_once,
+        max_workspace=in_bytes(max_workspace, "--max-workspace"),
         without_device=without_device,
     )
     if print_prompt or estimate:

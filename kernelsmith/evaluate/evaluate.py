@@ -199,6 +199,8 @@ class _Evaluating:
             with self.turns.shared():
                 tunables = self.load()
                 self.check(tunables)
+                if self.job.max_workspace is not None:
+                    facts.refuse_workspace(self.checker, self.operator, self.job.max_workspace)
             self.walk()
         except CandidateFailure as failure:
             with standing(), self.turns.shared():
@@ -223,6 +225,7 @@ class _Evaluating:
                 "verified": (*self.sampled, *self.extent.regions),
                 "timings": timings,
                 "choices": dispatch.described(tunables),
+                "tried": dispatch.timed(tunables),
                 "notes": tuple(self.notes()),
             }
         )
@@ -341,7 +344,10 @@ class _Evaluating:
         rivals = self.room.rivals(self.job.operator)
         seeds = [self.checker.content_seed(content) for content in range(POOL)]
         found = [choose(self.checker, bench, self.turns, c, n, tunables, seconds=share) for n, c in enumerate(points)]
-        dispatch = Dispatch(tuple((case, one.choices) for case, one in zip(points, found, strict=True)))
+        dispatch = Dispatch(
+            tuple((case, one.choices) for case, one in zip(points, found, strict=True)),
+            tuple((case, one.tried) for case, one in zip(points, found, strict=True)),
+        )
         with self.turns.shared():
             host_lane = self.elsewhere(dispatch, tunables)
             with self.checker.excused():  # torch.compile takes its time, and nobody is kept from the device for it

@@ -18,11 +18,13 @@ from kernelsmith.evaluate.check.work import counted
 from kernelsmith.evaluate.room.room import Room
 from kernelsmith.evaluate.sessions.failure import CandidateFailure, KilledFailure
 from kernelsmith.evaluate.sessions.session import LauncherSession
+from kernelsmith.evaluate.truth.explore import workload_cases
 from kernelsmith.model import Evaluation, Job
 from kernelsmith.offline import cost, fit
 from kernelsmith.operators.load import LoadedOperator
 from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.sandbox.wire.messages import Choice, Tunable
+from kernelsmith.text import size
 
 Apart = Callable[[Chip | None], AbstractContextManager[Checker]]
 """A checker with processes of its own, whose candidate is recorded with a chip's own front end, or with upstream's."""
@@ -87,3 +89,17 @@ class Facts:
             who = "upstream Triton" if front is None else f"the front end of {front.label}"
             why = f"{who} refuses it: {failure.message}"[:MOST_CHARS]
             return [Build(kernel=k, chip=c, outcome=failure.outcome, message=why) for k in kernels for c in chips]
+
+
+def refuse_workspace(checker: Checker, operator: LoadedOperator, most: int) -> None:
+    """Raises CandidateFailure for the first tuned workload on which a call allocates more beside its outputs."""
+    for case in workload_cases(operator):
+        plan = checker.recorded(case).plan
+        assert plan is not None
+        taken = plan.workspace_bytes(state=operator.problem is None)
+        if taken > most:
+            message = (
+                f"a call allocates {size(taken)} beside its outputs, and --max-workspace allows {size(most)}: "
+                "keep partial results in registers, or in fewer bytes"
+            )
+            raise CandidateFailure(Outcome.RESOURCE_LIMIT, message, stage=Stage.CHECK).at(case.where())

@@ -1,27 +1,31 @@
 """Numeric search: the same kernel with other numbers in `@triton.autotune(configs=[...])`.
 
-The judge measures every configuration that a candidate lists and says which one won on each workload. So a step here is
-a new list around the winners: each power-of-two constant doubled and halved, unless it was measured before. It is a
-coordinate descent whose line search is done by the judge. Invariant: text and syntax trees only; a module that is not
+The judge measures every configuration that a candidate lists on every workload and says what each took. So a step here
+is a new list: the winners, and the configurations that a surrogate of all times so far finds most promising
+(`surrogate`), in the space around the winners: each power of two from a sixteenth to sixteen times its value, within
+the device's limits. What failed is known as well. Invariant: text and syntax trees only; a module that is not
 understood is left alone. Called by `propose.offline`.
 """
 
 from __future__ import annotations
 
 import ast
-import random
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kernelsmith.base import Scalar
-from kernelsmith.model import ConfigChoice
+from kernelsmith.model import ConfigChoice, ConfigTime
 from kernelsmith.proposal import Trial
+from kernelsmith.propose.surrogate import Point, Space, suggest
 
 Number = int | float | bool | str
 MAX_NEW = 8
 """New configurations per kernel and step."""
 MAX_WINNERS = 3
 LARGEST_BLOCK = 1 << 16
+REACH = 16
+"""How far from a winner's number the others may lie, as a factor."""
 SMALLEST_DOT = 16
 """Smallest side of a block in `tl.dot` on the common devices."""
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -94,15 +98,21 @@ def pruned(source: str, useless: Sequence[str]) -> str:
     return _replaced(source, changes)
 
 
+Known = Mapping[Config, Mapping[str, float | None]]
+"""Of configurations by their keys: milliseconds by workload, None where it failed; nothing where it was listed and
+never heard of, because the time was up."""
+
+
 class NumericSearch:
-    """Remembers which configurations of which module were listed before."""
+    """Remembers what every configuration of every module took."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._measured: dict[tuple[str, str], set[Config]] = {}
+        self._measured: dict[tuple[str, str], dict[Config, dict[str, float | None]]] = {}
+        """By module and kernel."""
 
     def step(self, trial: Trial, limits: Mapping[str, Scalar], useless: Sequence[str]) -> str | None:
-        """The module with configurations around its winners; None when all of them were listed before."""
+        """The module with its winners and what to measure next; None when there is nothing left."""
         source, evaluation = trial.candidate.source, trial.evaluation
         if evaluation is None or not evaluation.choices:
             return None
@@ -113,26 +123,110 @@ class NumericSearch:
         changes, anything_new = [], False
         for tuner in found:
             won = list({config.key(ignored): config for config in winners.get(tuner.kernel, ())}.values())
-            measured = self._measured.setdefault((family, tuner.kernel), set())
-            measured.update(config.key(ignored) for config in (*(tuner.configs or ()), *won))
-            fresh = self._fresh(won, measured, ignored, _bounds(source, limits))
-            measured.update(config.key(ignored) for config in fresh)
+            known = self._measured.setdefault((family, tuner.kernel), {})
+            for config in (*(tuner.configs or ()), *won):
+                known.setdefault(config.key(ignored), {})
+            _learn(known, evaluation.tried, tuner.kernel, ignored)
+            fresh = self._fresh(won, known, ignored, _bounds(source, limits))
+            for config in fresh:
+                known.setdefault(config.key(ignored), {})
             anything_new |= bool(fresh)
             if won:  # losers are not measured again
                 changes.append((tuner, _listing((*won, *fresh), source)))
         return _replaced(source, changes) if anything_new else None
 
     def _fresh(
-        self, winners: Sequence[Config], measured: set[Config], useless: frozenset[str], bounds: tuple[int, int]
+        self, winners: Sequence[Config], known: Known, useless: frozenset[str], bounds: tuple[int, int]
     ) -> list[Config]:
-        """Neighbours of the winners that no list has held; those of the most frequent winner first."""
-        fresh: dict[Config, Config] = {}
-        for winner in winners:
-            near = [c for c in _neighbours(winner, useless, bounds) if c.key(useless) not in measured]
-            random.Random(f"{self._seed} {winner.code()}").shuffle(near)
-            for config in near:
-                fresh.setdefault(config.key(useless), config)
-        return list(fresh.values())[:MAX_NEW]
+        """What to list beside the winners, none of which has been listed before."""
+        if not winners:
+            return []
+        around, measured = Around.of(winners, useless, bounds), _together(known)
+        if not measured:  # nothing but the winner is told: it is where to begin
+            measured[winners[0].key(useless)] = 1.0
+        points = {point: time for config, time in measured.items() if (point := around.point(config)) is not None}
+        unheard = {point for config in known if (point := around.point(config)) is not None} - points.keys()
+        return [around.config(point) for point in suggest(around.space, points, MAX_NEW, self._seed, unheard)]
+
+
+@dataclass(frozen=True)
+class Around:
+    """The space around winners, as indices into the values of each parameter that is searched."""
+
+    like: Config
+    """The most frequent winner: what is not searched stays as it has it."""
+    names: tuple[str, ...]
+    values: tuple[tuple[int, ...], ...]
+    space: Space
+    useless: frozenset[str]
+
+    @classmethod
+    def of(cls, winners: Sequence[Config], useless: frozenset[str], bounds: tuple[int, int]) -> Around:
+        like = winners[0]
+        axes: dict[str, tuple[int, ...]] = {}
+        for name, value in like.constants:
+            if _power(value) is not None:
+                known = {v for c in winners for n, given in c.constants if n == name and (v := _power(given))}
+                axes[name] = _powers(min(known), max(known), min(bounds[0], *known))
+        for name, option in like.options:
+            if name in MOST and name not in useless:
+                every = {v for v in range(1, MOST[name] + 1) if name != "num_warps" or _power(v)}
+                axes[name] = tuple(sorted({*every, option}))
+        names, values = tuple(axes), tuple(axes.values())
+        constants = {name for name, _ in like.constants}
+
+        def allowed(point: Point) -> bool:
+            sides = sorted(v[i] for n, v, i in zip(names, values, point, strict=True) if n in constants)[-2:]
+            return math.prod(sides) <= bounds[1]
+
+        return cls(like, names, values, Space(tuple(map(len, values)), allowed), useless)
+
+    def point(self, config: Config) -> Point | None:
+        """Where a configuration lies; None if it lies outside, or differs in what is not searched."""
+        given = dict(config.constants) | {n: _DEFAULTS.get(n, v) for n, v in self.like.options} | dict(config.options)
+        other = dict(self.like.key(self.useless).constants)
+        if any(given.get(name) != value for name, value in other.items() if name not in self.names):
+            return None
+        try:
+            return tuple(axis.index(int(given[n])) for n, axis in zip(self.names, self.values, strict=True))
+        except (KeyError, ValueError):
+            return None
+
+    def config(self, point: Point) -> Config:
+        chosen = {n: axis[i] for n, axis, i in zip(self.names, self.values, point, strict=True)}
+        return Config(
+            tuple((name, chosen.get(name, value)) for name, value in self.like.constants),
+            tuple((name, chosen.get(name, value)) for name, value in self.like.options),
+        )
+
+
+def _learn(
+    known: dict[Config, dict[str, float | None]],
+    tried: Iterable[ConfigTime],
+    kernel: str,
+    useless: frozenset[str],
+) -> None:
+    """Add what a verdict says of this kernel's configurations."""
+    for one in tried:
+        config = _parsed(one.text)
+        if one.kernel.split("#")[0] == kernel and config is not None:
+            known.setdefault(config.key(useless), {})[one.workload] = one.ms
+
+
+def _together(known: Known) -> dict[Config, float | None]:
+    """One figure for each configuration that was heard of: the geometric mean over workloads of its time over the best
+    one there; None where it failed on one."""
+    best: dict[str, float] = {}
+    for times in known.values():
+        for workload, ms in times.items():
+            if ms is not None:
+                best[workload] = min(ms, best.get(workload, ms))
+    together: dict[Config, float | None] = {}
+    for config, times in known.items():
+        ratios = [math.log(ms / best[workload]) for workload, ms in times.items() if ms is not None]
+        if times:
+            together[config] = math.exp(sum(ratios) / len(ratios)) if len(ratios) == len(times) else None
+    return together
 
 
 def _bounds(source: str, limits: Mapping[str, Scalar]) -> tuple[int, int]:
@@ -141,30 +235,16 @@ def _bounds(source: str, limits: Mapping[str, Scalar]) -> tuple[int, int]:
     return SMALLEST_DOT if "tl.dot" in source else 1, elements if isinstance(elements, int) else 1 << 20
 
 
-def _neighbours(config: Config, useless: frozenset[str], bounds: tuple[int, int]) -> Iterator[Config]:
-    """One number changed by one step."""
-    smallest, elements = bounds
-    for index, (name, value) in enumerate(config.constants):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1 or value & (value - 1):
-            continue
-        for other in (value * 2, value // 2):
-            constants = (*config.constants[:index], (name, other), *config.constants[index + 1 :])
-            sides = sorted(v for _, v in constants if isinstance(v, int))[-2:]
-            if min(smallest, value) <= other <= LARGEST_BLOCK and _product(sides) <= elements and other:
-                yield replace(config, constants=constants)
-    for index, (name, value) in enumerate(config.options):
-        if name in useless or name not in MOST:
-            continue
-        for other in (value * 2, value // 2) if name == "num_warps" else (value + 1, value - 1):
-            if 1 <= other <= MOST[name]:
-                yield replace(config, options=(*config.options[:index], (name, other), *config.options[index + 1 :]))
+def _power(value: object) -> int | None:
+    """The number, if it is a power of two."""
+    plain = isinstance(value, int) and not isinstance(value, bool)
+    return value if plain and isinstance(value, int) and value > 0 and not value & (value - 1) else None
 
 
-def _product(values: Iterable[int]) -> int:
-    result = 1
-    for value in values:
-        result *= value
-    return result
+def _powers(low: int, high: int, smallest: int) -> tuple[int, ...]:
+    """The powers of two from a sixteenth of the one to sixteen times the other."""
+    first, last = max(smallest, low // REACH), min(LARGEST_BLOCK, high * REACH)
+    return tuple(1 << bits for bits in range(32) if first <= 1 << bits <= last)
 
 
 def _winners(choices: Iterable[ConfigChoice]) -> dict[str, tuple[Config, ...]]:

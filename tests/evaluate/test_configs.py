@@ -11,7 +11,7 @@ import pytest
 from kernelsmith.evaluate.clock import configs
 from kernelsmith.evaluate.sessions.failure import CandidateFailure
 from kernelsmith.outcome import Outcome, Stage
-from kernelsmith.sandbox.wire.messages import Choice
+from kernelsmith.sandbox.wire.messages import Choice, Tunable
 
 GATE: Any = SimpleNamespace(shared=nullcontext, exclusive=nullcontext)
 VECTORS = [(Choice(kernel="k", config=n),) for n in range(3)]
@@ -41,7 +41,7 @@ class Judge:
     def lane(self, workload: int, proven: Any, baselines: object) -> Any:
         return proven
 
-    def quick(self, lane: Any, samples: int) -> float:
+    def quick(self, lane: Any, samples: int, *, hopeless: float) -> float:
         self._fault("quick", lane.number)
         return 1.0 + lane.number
 
@@ -52,19 +52,21 @@ class Judge:
 def search(**faults: Outcome) -> tuple[Judge, Any]:
     judge: Any = Judge({(name[:-1], int(name[-1])): outcome for name, outcome in faults.items()})
     none: Any = None
-    return judge, configs._search(judge, judge, GATE, none, 0, VECTORS, float("inf"))
+    tunable = Tunable(kernel="k", configs=("a", "b", "c"), keys=())
+    return judge, configs._search(judge, judge, GATE, none, 0, VECTORS, tunable, float("inf"))
 
 
 @pytest.mark.parametrize("stage", ["variant", "quick", "case"])
 def test_a_wrong_configuration_costs_only_itself(stage: str) -> None:
     judge, found = search(**{f"{stage}0": Outcome.WRONG_VALUES})
-    assert found == SECOND
+    assert found.best == SECOND
+    assert [(t.choice.config, t.ms) for t in found.tried] == [(1, 2.0), (2, 3.0), (0, None)]
     assert judge.prepared == 0
 
 
 def test_the_fastest_right_one_wins_and_none_is_a_failure() -> None:
-    assert search()[1] == FASTEST
-    assert search(quick0=Outcome.WRONG_VALUES, case1=Outcome.WRONG_VALUES)[1] == SLOWEST
+    assert search()[1].best == FASTEST
+    assert search(quick0=Outcome.WRONG_VALUES, case1=Outcome.WRONG_VALUES)[1].best == SLOWEST
     with pytest.raises(CandidateFailure, match="quick of 2"):
         search(variant0=Outcome.COMPILE_ERROR, variant1=Outcome.COMPILE_ERROR, quick2=Outcome.WRONG_VALUES)
 

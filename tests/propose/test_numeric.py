@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import ast
+import math
+from collections.abc import Mapping
 
 import pytest
 
 from kernelsmith import library
-from kernelsmith.model import ConfigChoice, Evaluation, Workload, WorkloadChoice
+from kernelsmith.model import ConfigChoice, ConfigTime, Evaluation, Workload, WorkloadChoice
 from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.proposal import Candidate, Trial
-from kernelsmith.propose.numeric import Config, NumericSearch, pruned, tuners
+from kernelsmith.propose.numeric import MAX_NEW, NumericSearch, pruned, tuners
 
 CPU_KNOBS = ("num_warps", "num_stages")
 LIMITS = {"tile_elements": 1 << 20}
@@ -59,36 +61,57 @@ def test_what_would_have_to_be_run_is_not_guessed(configs: str) -> None:
     assert tuner.configs is None
 
 
-def test_a_step_keeps_the_winner_and_adds_its_neighbours() -> None:
+def timed(source: str, milliseconds: Mapping[int, float | None]) -> Trial:
+    """A verdict that says what every block took."""
+    right = {block: ms for block, ms in milliseconds.items() if ms is not None}
+    winner = trial(source, f"{{'BLOCK': {min(right, key=lambda block: right[block])}}}")
+    assert winner.evaluation is not None
+    tried = tuple(
+        ConfigTime(kernel="kernel", text=f"{{'BLOCK': {block}}}", workload="N=1", ms=ms)
+        for block, ms in milliseconds.items()
+    )
+    return winner.model_copy(update={"evaluation": winner.evaluation.model_copy(update={"tried": tried})})
+
+
+def test_a_step_keeps_the_winner_and_begins_beside_it() -> None:
     source = module('[triton.Config({"BLOCK": b}, num_warps=8) for b in (256, 512)]')
     stepped = NumericSearch(0).step(trial(source, "{'BLOCK': 512}, num_warps=8, num_stages=3"), LIMITS, CPU_KNOBS)
     assert stepped is not None
-    assert blocks(stepped) == [512, 1024]
+    assert blocks(stepped)[:2] == [512, 1024], "256 was listed, and lost"
+    assert len(blocks(stepped)) == 1 + MAX_NEW - 1, "all that is left between a sixteenth and sixteen times"
     assert stepped.split("@triton.jit")[1] == source.split("@triton.jit")[1]
     ast.parse(stepped)
 
 
-def test_the_search_goes_on_from_the_new_winner_and_ends() -> None:
-    search = NumericSearch(0)
-    source = module('[triton.Config({"BLOCK": 512})]')
-    winner, seen = 512, {512}
+def test_the_search_follows_the_times_to_their_end() -> None:
+    search, took = NumericSearch(0), {}
+    source = module('[triton.Config({"BLOCK": b}) for b in (64, 128, 256)]')
     for _ in range(20):
-        stepped = search.step(trial(source, f"{{'BLOCK': {winner}}}"), LIMITS, CPU_KNOBS)
+        took |= {block: 1 + abs(math.log2(block / 16384)) for block in blocks(source)}
+        stepped = search.step(timed(source, took), LIMITS, CPU_KNOBS)
         if stepped is None:
             break
+        assert not took.keys() & set(blocks(stepped)[1:]), "nothing is measured twice"
         source = stepped
-        assert not seen & set(blocks(source)[1:])
-        seen |= set(blocks(source))
-        winner = min(seen, key=lambda block: abs(block - 4096))
-    assert winner == 4096
-    assert seen == {256, 512, 1024, 2048, 4096, 8192}
+    else:
+        pytest.fail("it never ends")
+    assert min(took, key=lambda block: took[block]) == 16384
+    assert len(took) < 16, "a slope needs no walk"
+
+
+def test_what_failed_and_what_is_near_it_comes_last() -> None:
+    source = module('[triton.Config({"BLOCK": b}) for b in (256, 512, 1024, 2048)]')
+    stepped = NumericSearch(0).step(timed(source, {256: 1.0, 512: 1.1, 1024: 1.3, 2048: None}), LIMITS, CPU_KNOBS)
+    assert stepped is not None
+    assert blocks(stepped)[:2] == [256, 128]
 
 
 def test_every_workloads_winner_is_kept() -> None:
     source = module('[triton.Config({"BLOCK": b}) for b in (128, 256, 512, 1024, 2048)]')
     stepped = NumericSearch(0).step(trial(source, "{'BLOCK': 128}", "{'BLOCK': 2048}"), LIMITS, CPU_KNOBS)
     assert stepped is not None
-    assert sorted(blocks(stepped)) == [64, 128, 2048, 4096]
+    assert blocks(stepped)[:2] == [128, 2048]
+    assert not {256, 512, 1024} & set(blocks(stepped)), "losers are not measured again"
 
 
 def test_launch_options_are_searched_only_where_they_matter() -> None:
@@ -98,10 +121,10 @@ def test_launch_options_are_searched_only_where_they_matter() -> None:
     assert stepped is not None
     (tuner,) = tuners(stepped)
     assert tuner.configs is not None
-    assert Config((("BLOCK", 1),), (("num_warps", 8), ("num_stages", 3))) in tuner.configs
+    assert {dict(config.options)["num_warps"] for config in tuner.configs} >= {4, 8}
     on_cpu = NumericSearch(0).step(winner, LIMITS, CPU_KNOBS)
     assert on_cpu is not None
-    assert blocks(on_cpu) == [1, 2]
+    assert blocks(on_cpu) == [1, 2, 4, 8, 16]
 
 
 def test_configurations_that_do_not_differ_on_the_device_are_dropped() -> None:
@@ -120,11 +143,12 @@ def test_limits_hold() -> None:
     (tuner,) = tuners(stepped)
     assert tuner.configs is not None
     sizes = {(dict(c.constants)["BM"], dict(c.constants)["BN"], dict(c.constants)["OTHER"]) for c in tuner.configs}
-    assert sizes == {(1024, 1024, 48), (512, 1024, 48), (1024, 512, 48)}
+    assert {(1024, 1024, 48), (512, 1024, 48), (1024, 512, 48)} <= sizes
+    assert all(bm * bn <= LIMITS["tile_elements"] and other == 48 and min(bm, bn) >= 16 for bm, bn, other in sizes)
     small = module("[triton.Config({'BLOCK': 16})]", body="tl.dot(x, x)")
     shrunk = NumericSearch(0).step(trial(small, "{'BLOCK': 16}"), LIMITS, CPU_KNOBS)
     assert shrunk is not None
-    assert blocks(shrunk) == [16, 32]
+    assert blocks(shrunk) == [16, 32, 64, 128, 256]
 
 
 def test_a_kernel_with_a_hook_is_left_alone() -> None:

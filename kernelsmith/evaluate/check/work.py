@@ -58,6 +58,7 @@ def counted(
                 workload=one.label,
                 weight=one.case.workload.weight if one.case.workload is not None else 1.0,
                 needed_bytes=known.input_bytes + known.output_bytes,
+                workspace_bytes=one.plan.workspace_bytes(state=False),
                 kernels=(*kernels, *_by_torch(one.plan, transaction_bytes)),
                 assumed=tuple(dict.fromkeys(assumed))[:_MOST_WORDS],
                 missing=tuple(dict.fromkeys(missing))[:_MOST_WORDS],

@@ -13,6 +13,7 @@ of a workload may not take much longer than both.
 from __future__ import annotations
 
 import itertools
+import math
 import mmap
 import random
 import time
@@ -106,9 +107,13 @@ class Bench:
             transport.write(one.inputs, arena, where)
         return Lane(workload, proven, tuple(regions), tuple(baselines))
 
-    def quick(self, lane: Lane, samples: int) -> float:
-        """Median milliseconds of a few samples: enough to choose between configurations."""
-        return sorted(self._sample(lane, i % POOL) for i in range(samples))[samples // 2] / 1e6
+    def quick(self, lane: Lane, samples: int, *, hopeless: float = math.inf) -> float:
+        """Median milliseconds of a few samples: enough to choose between configurations. One whose first two, of which
+        the first finds everything cold, are both beyond `hopeless` gets no more."""
+        taken: list[int] = []
+        while len(taken) < samples and not (len(taken) == 2 and min(taken) / 1e6 > hopeless):
+            taken.append(self._sample(lane, len(taken) % POOL))
+        return sorted(taken)[len(taken) // 2] / 1e6
 
     def measure(self, lane: Lane, rivals: Rivals, *, host_us: float, seconds: float) -> Timing:
         """Interleaved rounds until the ratio to the best baseline is precise, hopeless, or the time is up."""
