@@ -211,6 +211,11 @@ def read_text(path: Path, what: str) -> str:
     return text
 
 
+def text_of(path: Path | None, what: str) -> str:
+    """The same; nothing where none was named."""
+    return "" if path is None else read_text(path, what)
+
+
 def _loaded(operator: OperatorRef, executor: Executor, listener: Listener, budget: Budget) -> OperatorInfo:
     """What the operator's file is. Loading it ends with the run's time or when the run is interrupted, since the file
     may loop or wait: raises StoppedError then, and OperatorError. The executor is closed by that."""

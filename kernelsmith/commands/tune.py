@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from kernelsmith.session import Listener, Order
 
 
+FIXED = (
+    *("operator", "device", "start", "hint", "seed", "foreign", "tolerance", "sweep", "at_once", "max_workspace"),
+    *("without_device", "print_prompt", "estimate"),
+)
+"""What cannot be given with --resume: a run keeps all but its limits and models."""
+
+
+LIMITS = ("max_trials", "max_tokens", "max_usd", "max_time", "goal")
+
+
 def tune(
     operator: Annotated[Path | None, typer.Argument(metavar="OP", help="Operator file or KernelBench problem.")] = None,
     device: options.Device = None,
@@ -54,18 +64,15 @@ def tune(
     Exit code 0: a correct kernel, measured faster than the best baseline (and the goal met), or with --without-device
     one that fits; 1: none; 2: no answer; 130: interrupted, --resume goes on. Without any limit it takes ten minutes.
     """
+    given = dict(locals())
     from kernelsmith import config, session
 
-    amounts = {"max_trials": max_trials, "max_tokens": max_tokens, "max_usd": max_usd}
-    limits = amounts | {"max_time": max_time, "goal": goal}
+    limits = {name: given[name] for name in LIMITS}
     flags = {"device": device, "model": model, "width": width, "unsafe_no_sandbox": unsafe_no_sandbox or None}
     folders = {"runs": runs, "prompts": prompts, "targets": targets}
     settings = config.load(flags | limits | folders | {"tolerance": tolerance})
     if resume is not None:
-        fixed = {"operator": operator, "device": device, "start": start, "hint": hint, "seed": seed, "foreign": foreign}
-        checks = {"tolerance": tolerance, "sweep": sweep, "at_once": at_once, "without_device": without_device}
-        checks |= {"max_workspace": max_workspace}
-        _refuse_with_resume(fixed | checks | {"print_prompt": print_prompt, "estimate": estimate})
+        _refuse_with_resume({name: given[name] for name in FIXED})
         changes = session.Changes(limits=config.limits(limits), models=tuple(model or ()), width=width)
         _leave(lambda heard: session.resume(resume, settings, changes, heard), json=json, quiet=quiet)
     if operator is None:
@@ -74,8 +81,8 @@ def tune(
         operator=operator_ref(operator, overrides, max_bytes, settings, foreign=foreign),
         settings=settings,
         seed=seed,
-        start=session.read_text(start, "--start") if start else "",
-        hint=session.read_text(hint, "--hint") if hint else "",
+        start=session.text_of(start, "--start"),
+        hint=session.text_of(hint, "--hint"),
         sweeps=tuple(map(sweep_of, sweep or ())),
         at_once=at_once,
         max_workspace=in_bytes(max_workspace, "--max-workspace"),
@@ -83,8 +90,8 @@ def tune(
     )
     if print_prompt or estimate:
         _tell(order, prompt=print_prompt, json=json)
-    else:
-        _leave(lambda heard: session.start(order, heard), json=json, quiet=quiet)
+        return
+    _leave(lambda heard: session.start(order, heard), json=json, quiet=quiet)
 
 
 def _leave(run: Callable[[Listener], TuneResult], *, json: bool, quiet: bool) -> Never:
