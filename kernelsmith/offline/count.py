@@ -170,7 +170,10 @@ class _Follower:
                 total.add(tally, math.prod(self._launch.grid) / self._followed)
             return total
         self.assumed.clear()  # how often, and by which way, is known
-        for block, times in zip(blocks(self._module), entries, strict=True):
+        entered = dict(zip(blocks(self._module), entries, strict=True))
+        if entered.get(self._module.kernel.body.entry) != math.prod(self._launch.grid):
+            raise ValueError("its counters do not say that each of its programs began once")
+        for block, times in entered.items():
             if times and not self._tallies[block].entered:
                 self.assumed["what no program that was followed reached is taken for loads and stores apart"] = None
                 self._enter(block)

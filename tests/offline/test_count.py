@@ -118,6 +118,8 @@ def test_a_loaded_bound_is_said_to_be_assumed() -> None:
 def test_blocks_count_as_often_as_they_were_entered() -> None:
     found = counted(LOADED_BOUND, (1, 1, 1), 1 << BUFFER_BITS, sizes={1: 4}, entries=(1, 1000))
     assert (found.work.asked_bytes, found.assumed) == (4 * 1001, ())
+    with pytest.raises(ValueError, match="each of its programs began once"):  # a kernel may write where it should not
+        counted(LOADED_BOUND, (1, 1, 1), 1 << BUFFER_BITS, sizes={1: 4}, entries=(0, 0))
     with pytest.raises(ValueError, match="zip"):
         counted(LOADED_BOUND, (1, 1, 1), 1 << BUFFER_BITS, sizes={1: 4}, entries=(1,))
 
