@@ -54,6 +54,12 @@ class _Page:
             known = ", ".join(f"${key}" for key in values)
             raise UsageError(f"{path}: cannot fill {error}", f"it may use {known}; write $$ for a dollar") from error
 
+    def read(self, name: str) -> str:
+        """A file of `prompts/` as it is, with a line before it."""
+        text = resources.read("prompts", f"{name}.md", self._folder)
+        self.files[f"{name}.md"] = None
+        return f"\n{text.strip()}\n"
+
     def examples(self, operator: OperatorInfo) -> str:
         found = library.ranked(operator, self._folder)[:1]
         self.files.update({f"{example.file}": None for example in found})
@@ -77,6 +83,7 @@ def _system(page: _Page, brief: Brief) -> str:
         workloads="\n".join(f"- {line(w.label, MAX_CELL_CHARS)} ({w.weight:g})" for w in operator.workloads),
         target=_target(page, brief.target),
         examples=examples or page.examples(operator),
+        knowledge=page.read(f"knowledge/categories/{library.categories(operator)[0]}"),
         lessons=_rows(page, "lessons", brief.lessons),
         hint=page.fill("parts/hint", hint=brief.hint.strip()) if brief.hint.strip() else "",
     )
