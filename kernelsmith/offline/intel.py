@@ -37,9 +37,8 @@ _PROPERTIES = {
         "has_bfloat16_conversions": True,
     }
 }
-"""By chip. Sub-groups: Intel Fortran guide, -fopenmp-target-default-sub-group-size. The rest are extensions of OpenCL C
-that Intel's registry lists for Xe HPC (cl_intel_subgroup_matrix_multiply_accumulate[_tensor_float32],
-cl_intel_subgroup_2d_block_io, cl_intel_bfloat16_conversions)."""
+"""By chip. Sub-groups: Intel Fortran guide, -fopenmp-target-default-sub-group-size. The rest are names of OpenCL
+extensions that triton-xpu asks a driver for; that Xe HPC has them is taken for granted, and has not been seen on one."""
 _MATRIX = re.compile(r"\bcall\b[^@\n]*@_Z\d+intel_sub_group_(\w+?_matrix_mad_k\d+)")
 _UNRESOLVED = re.compile(r"^declare[^@\n]*@(__imf_\w+)\(", re.MULTILINE)
 
