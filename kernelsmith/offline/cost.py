@@ -27,8 +27,8 @@ LATENCY_SECONDS = 6e-7
 LAUNCH_MICROSECONDS = 3.0
 """Between two short kernels of one stream."""
 CACHE_SPEEDUP, NEAR_SPEEDUP = 3.0, 8.0
-"""Over memory: of the cache that all programs share, and of the one that is a multiprocessor's own. Guesses: at a line of
-128 bytes a cycle the second would be some 12 times the bandwidth of A100 and 9 times that of H100."""
+"""Over memory: of the cache that all programs share, and of the one that is a multiprocessor's own. Guesses: at a line
+of 128 bytes a cycle the second would be some 12 times the bandwidth of A100 and 9 times that of H100."""
 SPECIAL_SHARE = 1 / 8
 """Special functions per cycle against float32 multiply-adds: 16 to 128 lanes (CUDA C++ Programming Guide, arithmetic
 throughput)."""

@@ -38,7 +38,7 @@ _PROPERTIES = {
     }
 }
 """By chip. Sub-groups: Intel Fortran guide, -fopenmp-target-default-sub-group-size. The rest are names of OpenCL
-extensions that triton-xpu asks a driver for; that Xe HPC has them is taken for granted, and has not been seen on one."""
+extensions that triton-xpu asks a driver for; that Xe HPC has them is taken for granted, not seen on one."""
 _MATRIX = re.compile(r"\bcall\b[^@\n]*@_Z\d+intel_sub_group_(\w+?_matrix_mad_k\d+)")
 _UNRESOLVED = re.compile(r"^declare[^@\n]*@(__imf_\w+)\(", re.MULTILINE)
 
