@@ -8,6 +8,10 @@ Invariant: imported in such a zygote only. Named by roles.py as what warms it.
 
 from __future__ import annotations
 
+import os
+import re
+import tempfile
+import threading
 from collections.abc import Callable
 from inspect import isfunction
 from typing import Any
@@ -23,7 +27,13 @@ from kernelsmith.devices.kernels import given_target
 from kernelsmith.sandbox import warm
 from kernelsmith.triton_cpu.driver import CPUDriver
 from kernelsmith.triton_cpu.run import obtain, pool
+from kernelsmith.triton_cpu.run.build import BuildError
 from kernelsmith.triton_cpu.run.launch import entry_of
+
+_DIAGNOSTIC = re.compile(r"^.*:(\d+):\d+\)?: error: (.*)$", re.MULTILINE)
+_PRINTED = 1 << 20
+_printing = threading.Lock()
+"""Held while the process's own error output goes elsewhere."""
 
 
 class _Compiler(AscendBackend):  # type: ignore[misc]
@@ -34,7 +44,7 @@ class _Compiler(AscendBackend):  # type: ignore[misc]
         self.binary_ext = "so"
 
     def add_stages(self, stages: dict[str, Callable[..., Any]], options: Any) -> None:
-        stages["ttir"] = lambda module, metadata: _without_block_pointers(make_ttir(module, metadata, options))
+        stages["ttir"] = lambda module, metadata: _simplified(module, metadata, options)
         stages["so"] = lambda module, metadata: _built(str(module), metadata, options)
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int]:
@@ -82,6 +92,22 @@ def _missing(name: str) -> Callable[..., Any]:
         raise AttributeError(f"triton.language.extra.libdevice.{name} is not there on Ascend: use tl.math{own}")
 
     return call
+
+
+def _simplified(module: Any, metadata: dict[str, Any], options: Any) -> Any:
+    """After Ascend's passes. What they refuse they print, and raise no more than that they do."""
+    with _printing, tempfile.TemporaryFile() as file:
+        kept = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            return _without_block_pointers(make_ttir(module, metadata, options))
+        except RuntimeError as error:
+            file.seek(0)
+            said = _DIAGNOSTIC.search(file.read(_PRINTED).decode(errors="replace"))
+            raise BuildError(f"line {said[1]}: {said[2]}" if said else str(error)) from error
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def _without_block_pointers(module: Any) -> Any:

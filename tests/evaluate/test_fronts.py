@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,13 +14,15 @@ import torch
 from kernelsmith import toolchains
 from kernelsmith.compiled import Chip
 from kernelsmith.errors import InfrastructureError
+from kernelsmith.evaluate import absent
 from kernelsmith.evaluate import evaluate as judging
 from kernelsmith.evaluate.absent import evaluate
 from kernelsmith.evaluate.room.fronts import Fronts, own_front
 from kernelsmith.evaluate.room.room import PROCESSOR, Room
 from kernelsmith.execute import quiet
 from kernelsmith.model import Evaluation, Job, OperatorRef
-from kernelsmith.outcome import Outcome
+from kernelsmith.offline import fit
+from kernelsmith.outcome import Outcome, Stage
 from kernelsmith.plan import Launch
 from kernelsmith.sandbox.wire.messages import Choice, Failed
 from kernelsmith.targets import load
@@ -78,11 +81,11 @@ def judged(room: Room, tmp_path: Path, persons_config: None) -> Judged:
     path = tmp_path / "sums.py"
     path.write_text(OPERATOR)
 
-    def verdict(source: str, *also: Chip, absent: bool = True) -> Evaluation:
+    def verdict(source: str, *also: Chip, here: bool = False) -> Evaluation:
         ref = OperatorRef(path=str(path))
         quick = {"located": False, "check_seconds": 1.0, "bench": False, "also": also}
-        job = Job(operator=ref, target="ascend-910b3", source=source, seed=5, without_device=absent, **quick)
-        return evaluate(job, room, quiet) if absent else judging.evaluate(job, room)
+        job = Job(operator=ref, target="ascend-910b3", source=source, seed=5, without_device=not here, **quick)
+        return evaluate(job, room, quiet) if not here else judging.evaluate(job, room)
 
     return verdict
 
@@ -91,6 +94,24 @@ def test_targets_without_a_front_end_of_their_own(tmp_path: Path, monkeypatch: p
     assert own_front(load("nvidia-h100")) is None and own_front(load("ascend-910b3")) is None, "not installed"
     with pytest.raises(InfrastructureError, match="no front end for npu Ascend910B3 here"):
         Fronts(lambda *_: pytest.fail("started"), lambda: [load("ascend-910b3")]).of(CHIP)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_whose_front_end_it_was_is_said_where_it_was_not_the_chips(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[Job] = []
+
+    def passed(job: Job, *_: object) -> Evaluation:
+        jobs.append(job)
+        return Evaluation(outcome=Outcome.PASSED, stage=Stage.CHECK)
+
+    monkeypatch.setattr(judging, "evaluate", passed)
+    monkeypatch.setattr(fit, "chip_of", lambda target: CHIP)
+    monkeypatch.setattr(absent, "own_front", lambda target: Path() if own else None)
+    room = SimpleNamespace(described=load, target=load("cpu"))
+    job = Job(operator=OperatorRef(path="sums.py"), target="ascend-910b3", source="", seed=5, without_device=True)
+    notes = evaluate(job, room, quiet).notes  # type: ignore[arg-type]
+    assert jobs[0].front == (CHIP if own else None)
+    assert any(note.startswith("lowered by upstream Triton's front end") for note in notes) is not own
 
 
 def test_it_is_confined_as_all_are_and_the_judge_imports_nothing_of_it(room: Room) -> None:
@@ -165,6 +186,14 @@ def test_what_its_language_lacks_is_an_error_at_its_line(candidate: Candidate) -
     assert reply.line == 6 and "no_such" in reply.message and "(line 6)" in reply.message
 
 
+def test_what_its_passes_refuse_is_told_in_their_words(candidate: Candidate) -> None:
+    source = SCALE.replace("tl.store(y", "tl.atomic_cas(x + o, 0, 1)\n    tl.store(y")
+    loaded(candidate, source + "def op(x):\n    return scaled(x, x, 2)\n")
+    reply = candidate.call(Packed((torch.zeros(8, dtype=torch.int32),)))
+    assert isinstance(reply, Failed) and reply.outcome is Outcome.COMPILE_ERROR
+    assert "line 6: 'tt.atomic_cas' op" in reply.message and "same shape" in reply.message
+
+
 def test_proven_as_the_chip_s_front_end_made_it_and_fitted(judged: Judged) -> None:
     found = judged(KERNEL.replace("KEPT", "tl.where(o < n, v, 0.0)"), CUDA)
     assert found.outcome is Outcome.PASSED, found.message
@@ -178,11 +207,11 @@ def test_proven_as_the_chip_s_front_end_made_it_and_fitted(judged: Judged) -> No
 
 def test_beside_another_target_the_chip_is_lowered_by_its_own(judged: Judged) -> None:
     upstream = KERNEL.replace("KEPT", "v").replace("care_padding=False", "other=0.0").replace("B=96", "B=128")
-    found = judged(upstream, CHIP, absent=False)
+    found = judged(upstream, CHIP, here=True)
     assert found.outcome is Outcome.PASSED, found.message
     (build,) = found.builds
     assert build.chip == CHIP and build.outcome is Outcome.PASSED
-    refused = judged(upstream.replace("tl.sum(v, 0)", "tl.sum(tl.squeeze(v[None, :], 0), 0)"), CHIP, absent=False)
+    refused = judged(upstream.replace("tl.sum(v, 0)", "tl.sum(tl.squeeze(v[None, :], 0), 0)"), CHIP, here=True)
     assert refused.outcome is Outcome.PASSED, refused.message
     (build,) = refused.builds
     assert build.outcome is Outcome.COMPILE_ERROR and "squeeze" in build.message
