@@ -70,6 +70,8 @@ class JudgingStarted(Frozen):
     trial: int
     origin: str
     level: Level
+    again: bool = False
+    """A leader's second measurement, before a model is shown it."""
 
 
 class JudgingWaits(Frozen):
@@ -97,8 +99,10 @@ class TrialJudged(Frozen):
     """Of a kernel that was not measured: the estimated share of the roofline."""
     best: bool
     """The fastest correct kernel of the run so far."""
+    again: bool = False
+    """It has been judged before: this is a leader's second measurement."""
     repeats: int | None = None
-    """The earlier trial with the same text, whose verdict this is."""
+    """The earlier trial that is the same program, whose verdict this is."""
     kernel: str
     """Path of the kernel in the run's folder; empty when the reply held none."""
     spent: Spent

@@ -112,11 +112,11 @@ def standing(record: TrialJudged) -> str:
 
 def judged_line(record: TrialJudged) -> str:
     head = f"trial {record.trial} ({line(record.origin, 40)}): {record.outcome}"
-    head = f"{head}, full check" if record.level == "full" else head
+    head += ", full check" if record.level == "full" else ", measured again" if record.again else ""
     if record.score is not None or record.estimated is not None:
         head += f", {standing(record)}" + (", best so far" if record.best else "")
     if record.repeats:
-        head += f" (the same text as trial {record.repeats})"
+        head += f" (the same program as trial {record.repeats})"
     elif record.message:
         head += f": {line(record.message)}"
     return head

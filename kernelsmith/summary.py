@@ -59,7 +59,7 @@ def ended_record(call: Call, status: Literal["answered", "nothing", "failed", "l
     return CallEnded(trial=call.number, model=call.model, status=status, usage=call.usage, message=call.message)
 
 
-def judged_record(trial: TrialRecord, folder: Folder, spent: Spent, *, best: bool) -> TrialJudged:
+def judged_record(trial: TrialRecord, folder: Folder, spent: Spent, *, best: bool, again: bool = False) -> TrialJudged:
     verdict = trial.verdict
     assert verdict is not None, "only a judged trial is announced"
     evaluation = verdict.evaluation
@@ -76,6 +76,7 @@ def judged_record(trial: TrialRecord, folder: Folder, spent: Spent, *, best: boo
         score_ci95=evaluation.score_ci95,
         estimated=evaluation.estimated,
         best=best,
+        again=again,
         repeats=trial.repeats,
         kernel=str(folder.kernel(trial.number)) if trial.candidate.source else "",
         spent=spent,

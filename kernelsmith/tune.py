@@ -264,7 +264,7 @@ class _Loop:
             evaluation = earlier.evaluation.model_copy(update={"notes": (*earlier.evaluation.notes, note)})
             self.settle(_Judging(number, level), evaluation, repeats=earlier.repeats or earlier.number)
             return
-        self.tools.emit(JudgingStarted(trial=number, origin=trial.candidate.origin, level=level))
+        self.tools.emit(JudgingStarted(trial=number, origin=trial.candidate.origin, level=level, again=again))
         job = job_for(self.ledger, number, level, again=again)
         key = _Judging(number, level, again)
 
@@ -357,13 +357,12 @@ class _Loop:
         if self.tools.lessons is not None and level is Level.QUICK and not key.again:
             past = (self.ledger.trials, self.ledger.calls)
             teach(self.tools.lessons, trial, *past, family=self.tools.target.family, category=self.category)
-        self.tools.emit(self.judged(trial))
+        self.tools.emit(self.judged(trial, again=key.again))
 
-    def judged(self, trial: TrialRecord) -> TrialJudged:
-        best = self.ledger.best
-        return judged_record(
-            trial, self.folder, self.ledger.spent, best=best is not None and best.number == trial.number
-        )
+    def judged(self, trial: TrialRecord, *, again: bool = False) -> TrialJudged:
+        first = self.ledger.best
+        best = first is not None and first.number == trial.number
+        return judged_record(trial, self.folder, self.ledger.spent, best=best, again=again)
 
     # ------------------------------------------------------------ ending
 

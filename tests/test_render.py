@@ -7,7 +7,7 @@ from rich.console import Console
 
 from kernelsmith import live
 from kernelsmith.outcome import Level, Outcome, Stage
-from kernelsmith.proposal import Budget, Spent, StopReason, Usage
+from kernelsmith.proposal import Budget, Move, Spent, StopReason, Usage
 from kernelsmith.records import (
     CallStarted,
     JudgingStarted,
@@ -116,7 +116,7 @@ def test_live_view_shows_figures_and_no_escapes_of_the_model() -> None:
             resumed=False,
         )
     )
-    view(CallStarted(trial=4, model=HOSTILE, prompt="p", repairs=3, reserved=Usage()))
+    view(CallStarted(trial=4, model=HOSTILE, prompt="p", move=Move.REPAIR, base=3, repairs=3, reserved=Usage()))
     view(JudgingStarted(trial=5, origin="m", level=Level.FULL))
     view(JudgingWaits(trial=5, why="waits for memory: 2.1 GiB are free, 3.4 GiB needed"))
     view(judged())

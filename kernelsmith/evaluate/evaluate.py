@@ -26,6 +26,7 @@ from kernelsmith.evaluate.check.examine import Examiner, examined
 from kernelsmith.evaluate.check.screen import screen
 from kernelsmith.evaluate.clock import noise
 from kernelsmith.evaluate.clock.bench import POOL, Bench, host_alone
+from kernelsmith.evaluate.clock.compact import served_by_fewer
 from kernelsmith.evaluate.clock.configs import Dispatch, Vector, choose
 from kernelsmith.evaluate.clock.gate import Turns
 from kernelsmith.evaluate.clock.outer import OuterClock
@@ -187,6 +188,8 @@ class _Evaluating:
     chosen: list[Case] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
     """What it takes for granted beyond the declaration."""
+    compacted: str = ""
+    """How fewer configurations serve the workloads than there are winners, in words."""
     disturbance: float = 0.0
     """Share of the processor that others used when the measurement began."""
 
@@ -344,6 +347,7 @@ class _Evaluating:
         rivals = self.room.rivals(self.job.operator)
         seeds = [self.checker.content_seed(content) for content in range(POOL)]
         found = [choose(self.checker, bench, self.turns, c, n, tunables, seconds=share) for n, c in enumerate(points)]
+        found, self.compacted = served_by_fewer(self.checker, self.turns, points, found)
         dispatch = Dispatch(
             tuple((case, one.choices) for case, one in zip(points, found, strict=True)),
             tuple((case, one.tried) for case, one in zip(points, found, strict=True)),
@@ -393,6 +397,7 @@ class _Evaluating:
         rivals = self.room.rivals(self.job.operator) if self.job.bench else None
         facts += [self.operator.policy.describe()] if self.operator.policy is not None else ()
         facts += [bits] if self.repeater.repeats is not None and (bits := self.repeater.repeats.bits) else []
+        facts += [self.compacted] if self.compacted else []
         facts += self.room.notes()
         facts += noise.note(self.disturbance) if self.room.target.torch_device == "cpu" else ()
         if rivals is not None:

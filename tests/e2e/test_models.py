@@ -84,13 +84,14 @@ def test_every_kind_of_reply(folder: Folder, protocol: str) -> None:
             records = tuning.records
         sent = [received.prompt for received in server.requests]
 
-    judged = [r for r in records if r["record"] == "trial" and r["level"] == "quick"]
+    judged = [r for r in records if r["record"] == "trial" and r["level"] == "quick" and not r["again"]]
     assert [r["trial"] for r in judged] == list(range(1, len(sent) + 1)), "every reply has its verdict, in order"
     for trial, (_, outcome, words) in zip(judged, SCRIPT, strict=False):
         assert trial["outcome"] == outcome and re.search(words, trial["message"]), trial
     assert [r["repeats"] for r in judged[WINNER:]] == [WINNER] * (len(judged) - WINNER)
 
-    _reasons_are_told(judged, sent)
+    latest = {r["trial"]: r for r in records if r["record"] == "trial" and r["level"] == "quick"}
+    _reasons_are_told(list(latest.values()), sent)
     _cost_is_exact(folder, result, model.bills)
     _winner_is_the_fast_one(folder, records, result)
 
@@ -121,7 +122,9 @@ def _cost_is_exact(folder: Folder, result: Record, bills: list[Bill]) -> None:
 
 def _winner_is_the_fast_one(folder: Folder, records: list[Record], result: Record) -> None:
     slow, fast = (
-        r for r in records if r["record"] == "trial" and r["trial"] in (WINNER - 1, WINNER) and r["level"] == "quick"
+        r
+        for r in records
+        if r["record"] == "trial" and r["trial"] in (WINNER - 1, WINNER) and r["level"] == "quick" and not r["again"]
     )
     assert slow["score"] < fast["score"]
     winner = result["winner"]
