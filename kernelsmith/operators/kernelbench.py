@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,18 @@ from kernelsmith.text import code_lines
 ENTRY = "ModelNew"
 NEEDED = ("Model", "get_inputs", "get_init_inputs")
 TRACE_SEED = 0
+Value = Scalar | tuple[int, ...]
+"""What a module constant can be set to."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """How large a problem is."""
+
+    nbytes: int
+    """Of one draw of inputs, of the answer or of the model's state, whichever is most."""
+    runs: bool
+    """A forward pass over shapes alone went through."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,14 +133,27 @@ class Problem:
         except USER_ERRORS:  # not every file can: draw real inputs then, with real errors
             return self.inputs(TRACE_SEED)
 
-    def nbytes(self) -> int:
-        """Bytes of one draw of inputs, or of the answer where that is more."""
-        inputs = self._sketch()
+    def footprint(self) -> Footprint:
+        """What it takes, found without memory where the model can be made so."""
+        inputs, state, answer, runs = self._sketch(), list[torch.Tensor](), None, False
         try:
-            answer = self._on_meta(*inputs)
+            model = self._outline()
+            shapes = {n: t.detach().to("meta") for n, t in (*model.named_parameters(), *model.named_buffers())}
+            state += shapes.values()
+            with torch.no_grad():
+                answer, runs = torch.func.functional_call(model, shapes, tuple(inputs)), True
         except USER_ERRORS:  # not every model runs without memory
-            answer = None
-        return max(_nbytes(inputs), _nbytes(answer))
+            pass
+        return Footprint(max(map(_nbytes, (inputs, state, answer))), runs)
+
+    def _outline(self) -> torch.nn.Module:
+        """The model on the meta device, so that large weights are not made only to be counted."""
+        try:
+            with torch.device("meta"):
+                made = self.module.Model(*self.module.get_init_inputs())
+        except USER_ERRORS:  # not every file can
+            return self.model
+        return made if isinstance(made, torch.nn.Module) else self.model
 
     def _on_meta(self, *args: Any) -> Any:
         """The answer's shapes without memory."""
@@ -175,7 +200,7 @@ def read(
     if unknown := [n for n in overrides if n not in constants]:
         known = ", ".join(constants) or "none"
         raise OperatorError(f"--set {unknown[0]}: no such module constant", f"constants: {known}", file=str(path))
-    changed = dict(overrides)
+    changed: dict[str, Value] = dict(overrides)
     problem = _problem(path, text, changed, model_seed)
     notes: tuple[str, ...] = ()
     if max_bytes is not None:
@@ -200,7 +225,7 @@ def read(
     return LoadedOperator(info=info, function=problem.call, arguments={}, problem=problem, calls=trace.calls)
 
 
-def _problem(path: Path, text: str, changed: Mapping[str, Scalar], seed: int) -> Problem:
+def _problem(path: Path, text: str, changed: Mapping[str, Value], seed: int) -> Problem:
     tree = _Replace(changed).visit(ast.parse(text))
     code = compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
     assert isinstance(code, CodeType)
@@ -210,7 +235,7 @@ def _problem(path: Path, text: str, changed: Mapping[str, Scalar], seed: int) ->
 class _Replace(ast.NodeTransformer):
     """Puts other values into `NAME = ...` at module level."""
 
-    def __init__(self, values: Mapping[str, Scalar]) -> None:
+    def __init__(self, values: Mapping[str, Value]) -> None:
         self.values = values
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # ast's own spelling
@@ -222,11 +247,17 @@ class _Replace(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         target = node.targets[0]
         if isinstance(target, ast.Name) and target.id in self.values:
-            node.value = ast.copy_location(ast.Constant(self.values[target.id]), node.value)
+            value = self.values[target.id]
+            made = (
+                ast.Tuple([ast.Constant(v) for v in value], ast.Load())
+                if isinstance(value, tuple)
+                else ast.Constant(value)
+            )
+            node.value = ast.copy_location(made, node.value)
         return node
 
 
-def _replaced(text: str, changed: Mapping[str, Scalar]) -> str:
+def _replaced(text: str, changed: Mapping[str, Value]) -> str:
     """The file's text with the same replacements, so that prompts and digests show what is really run."""
     lines = [f"{line}\n" for line in code_lines(text)] if changed else [text]
     for node in reversed(ast.parse(text).body):
@@ -236,13 +267,20 @@ def _replaced(text: str, changed: Mapping[str, Scalar]) -> str:
     return "".join(lines)
 
 
-def _constants(tree: ast.Module) -> dict[str, int | None]:
-    """Module constants by name; the number where it is a plain integer, or arithmetic on plain integers."""
-    found: dict[str, int | None] = {}
+def _constants(tree: ast.Module) -> dict[str, int | tuple[int, ...] | None]:
+    """Module constants by name; the number where it is a plain integer, or arithmetic on plain integers, or a tuple."""
+    found: dict[str, int | tuple[int, ...] | None] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            found[node.targets[0].id] = _integer(node.value)
+            found[node.targets[0].id] = _size(node.value)
     return found
+
+
+def _size(node: ast.expr) -> int | tuple[int, ...] | None:
+    if not isinstance(node, ast.Tuple):
+        return _integer(node)
+    sizes = [_integer(element) for element in node.elts]
+    return None if None in sizes else tuple(size for size in sizes if size is not None)
 
 
 def _integer(node: ast.expr) -> int | None:
@@ -263,36 +301,55 @@ def _integer(node: ast.expr) -> int | None:
 
 
 def _shrunk(
-    path: Path, text: str, changed: dict[str, Scalar], seed: int, max_bytes: int
+    path: Path, text: str, changed: dict[str, Value], seed: int, max_bytes: int
 ) -> tuple[Problem, tuple[str, ...]]:
-    """Halves the largest integer constant that matters, again and again, until one draw of inputs fits, and the
-    answer to it.
+    """Halves the largest integer constant that matters, again and again, until inputs, answer and weights fit; where
+    the model does not run with that one halved alone, all that have its value, in tuples as well.
 
     Constants the user set keep their value. `changed` receives the new sizes.
     """
     start = {n: v for n, v in _constants(ast.parse(text)).items() if v is not None and n not in changed}
-    sizes, useless = dict(start), set[str]()
+    useless = set[int]()
     problem = _problem(path, text, changed, seed)
-    now = problem.nbytes()
-    while now > max_bytes:
-        left = {n: v for n, v in sizes.items() if v > 1 and n not in useless}
+    now = problem.footprint()
+    while now.nbytes > max_bytes:
+        sizes = {n: changed.get(n, v) for n, v in start.items()}
+        left = [v for value in sizes.values() for v in _integers(value) if v > 1 and v not in useless]
         if not left:
             raise OperatorError(
-                f"inputs or answers of {now} bytes do not shrink to --max-bytes {max_bytes}",
+                f"inputs, answers or weights of {now.nbytes} bytes do not shrink to --max-bytes {max_bytes}",
                 "set sizes yourself: --set NAME=VALUE",
                 file=str(path),
             )
-        name = max(left, key=lambda n: left[n])
-        attempt = _problem(path, text, changed | {name: sizes[name] // 2}, seed)
-        size = attempt.nbytes()
-        if size < now:
-            sizes[name] //= 2
-            changed[name] = sizes[name]
-            problem, now = attempt, size
+        for halved in _halvings(sizes, max(left)):
+            attempt = _problem(path, text, changed | halved, seed)
+            size = attempt.footprint()
+            if size.nbytes < now.nbytes and size.runs >= now.runs:
+                changed.update(halved)
+                problem, now = attempt, size
+                break
         else:
-            useless.add(name)
-    notes = tuple(f"{n} shrunk from {start[n]} to {sizes[n]} to fit --max-bytes" for n in start if sizes[n] != start[n])
-    return problem, notes
+            useless.add(max(left))
+    notes = [f"{n} shrunk from {v} to {changed[n]} to fit --max-bytes" for n, v in start.items() if n in changed]
+    return problem, tuple(notes)
+
+
+def _halvings(sizes: Mapping[str, Value], size: int) -> Iterator[dict[str, Value]]:
+    """One constant of this size alone, each in turn; then all of them, in tuples too, which may belong together."""
+    for name, value in sizes.items():
+        if value == size:
+            yield {name: size // 2}
+    half = {name: _swapped(value, size) for name, value in sizes.items() if size in _integers(value)}
+    if len(half) > 1 or any(isinstance(value, tuple) for value in half.values()):
+        yield half
+
+
+def _integers(value: Value) -> tuple[int, ...]:
+    return value if isinstance(value, tuple) else (value,) if isinstance(value, int) else ()
+
+
+def _swapped(value: Value, size: int) -> Value:
+    return tuple(v // 2 if v == size else v for v in value) if isinstance(value, tuple) else size // 2
 
 
 def _describe(name: str, value: Any) -> ArgumentInfo:

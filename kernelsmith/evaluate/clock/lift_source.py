@@ -29,6 +29,8 @@ BLOCKS: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {
     ("XBLOCK", "R0_BLOCK", "R1_BLOCK"): ((1, 16, 64), (1, 64, 64), (8, 16, 16)),
 }
 """Block sizes to try by the block constants a kernel takes; the runner measures each per workload."""
+MOST_BLOCKS = 65535
+"""Along a grid's second axis, by CUDA's programming guide."""
 ROWS_AT_ONCE = ((1,), (4,), (16,), (64,))
 """XBLOCK of a reduction that holds its whole row (Inductor fixes R0_BLOCK in the kernel then)."""
 
@@ -278,7 +280,7 @@ class _Body(ast.NodeTransformer):
         if len(arguments) != len(kernel.parameters):
             raise NotLiftableError(f"kernel {kernel.name} is launched with other arguments than it takes")
         by_name = dict(zip(kernel.parameters, arguments, strict=True))
-        axes = {"Grid1D": "x", "Grid2D": "xy", "Grid3D": "xyz"}.get(kernel.grid)
+        axes = {"Grid1D": "x", "Grid2D": "xy", "Grid2DWithYZOverflow": "xy", "Grid3D": "xyz"}.get(kernel.grid)
         if axes is None:
             raise NotLiftableError(f"kernel {kernel.name} has a {kernel.grid or 'nameless'} grid")
         sizes = []
@@ -287,6 +289,9 @@ class _Body(ast.NodeTransformer):
             if size is None:
                 raise NotLiftableError(f"kernel {kernel.name} has no {axis}numel")
             sizes.append(f"triton.cdiv({size}, meta['{block}'])" if block in kernel.blocks else size)
+        if kernel.grid == "Grid2DWithYZOverflow":  # more blocks along y than a device takes are folded into z
+            folds = f"triton.cdiv({sizes[1]}, {MOST_BLOCKS})"
+            sizes[1:] = [f"triton.cdiv({sizes[1]}, {folds})", folds]
         grid = f"lambda meta: ({', '.join(sizes)},)"
         return _expression(f"{kernel.name}[{grid}]({', '.join([*arguments, *kernel.scalars])})")
 
