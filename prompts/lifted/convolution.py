@@ -43,6 +43,7 @@ def lifted_row(
         triton.Config({"BM": 64, "BN": 64, "BK": 32}),
         triton.Config({"BM": 128, "BN": 64, "BK": 64}),
         triton.Config({"BM": 256, "BN": 32, "BK": 16}),
+        triton.Config({"BM": 256, "BN": 16, "BK": 32}),
         triton.Config({"BM": 64, "BN": 128, "BK": 64}),
     ],
     key=["pixels", "ci", "co"],
@@ -51,31 +52,55 @@ def lifted_row(
 def lifted_convolution_kernel(
     x, weight, bias, out, pixels, ci, co, od, oh, ow, id, ih, iw, kd, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw,
     x_b, x_c, x_d, x_h, x_w, w_group, w_tap, w_ci, w_co, o_b, o_c, o_d, o_h, o_w,
-    HAS_BIAS: tl.constexpr, TRANSPOSED: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    HAS_BIAS: tl.constexpr, TRANSPOSED: tl.constexpr, FUSED: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
+    """FUSED: taps and channels are one axis of the product, which fills its blocks where channels are few."""
     tile = tl.program_id(0)
     group = tl.program_id(1).to(tl.int64)
     tiles_n = tl.cdiv(co, BN)
     pixel = (tile // tiles_n) * BM + tl.arange(0, BM)
     n = (tile % tiles_n) * BN + tl.arange(0, BN)
     total = tl.zeros((BM, BN), dtype=tl.float32)
-    for tap in range(kd * kh * kw):
-        row, there = lifted_row(
-            pixel, tap, od, oh, ow, id, ih, iw, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, x_b, x_d, x_h, x_w,
-            TRANSPOSED,
-        )  # fmt: skip
-        there = there & (pixel < pixels)
-        for start in range(0, ci, BK):
-            c = start + tl.arange(0, BK)
+    if FUSED:
+        for start in range(0, kd * kh * kw * ci, BK):
+            k = start + tl.arange(0, BK)
+            row, there = lifted_row(
+                pixel[:, None], (k // ci)[None, :], od, oh, ow, id, ih, iw, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw,
+                x_b, x_d, x_h, x_w, TRANSPOSED,
+            )  # fmt: skip
+            inside = k < kd * kh * kw * ci
             left = tl.load(
-                x + row[:, None] + (group * ci + c)[None, :] * x_c, mask=there[:, None] & (c[None, :] < ci), other=0.0
+                x + row + (group * ci + k % ci)[None, :] * x_c,
+                mask=there & (pixel[:, None] < pixels) & inside[None, :],
+                other=0.0,
             )
             right = tl.load(
-                weight + group * w_group + tap * w_tap + c[:, None] * w_ci + n[None, :] * w_co,
-                mask=(c[:, None] < ci) & (n[None, :] < co),
+                weight + group * w_group + (k // ci * w_tap + k % ci * w_ci)[:, None] + n[None, :] * w_co,
+                mask=inside[:, None] & (n[None, :] < co),
                 other=0.0,
             )
             total = tl.dot(left, right, total, input_precision="ieee")
+    else:
+        for tap in range(kd * kh * kw):
+            row, there = lifted_row(
+                pixel, tap, od, oh, ow, id, ih, iw, kh, kw, sd, sh, sw, pd, ph, pw, dd, dh, dw, x_b, x_d, x_h, x_w,
+                TRANSPOSED,
+            )  # fmt: skip
+            there = there & (pixel < pixels)
+            for start in range(0, ci, BK):
+                c = start + tl.arange(0, BK)
+                left = tl.load(
+                    x + row[:, None] + (group * ci + c)[None, :] * x_c,
+                    mask=there[:, None] & (c[None, :] < ci),
+                    other=0.0,
+                )
+                right = tl.load(
+                    weight + group * w_group + tap * w_tap + c[:, None] * w_ci + n[None, :] * w_co,
+                    mask=(c[:, None] < ci) & (n[None, :] < co),
+                    other=0.0,
+                )
+                total = tl.dot(left, right, total, input_precision="ieee")
     channel = group * co + n
     if HAS_BIAS:
         total += tl.load(bias + channel, mask=n < co, other=0.0).to(tl.float32)[None, :]
@@ -157,6 +182,6 @@ def lifted_convolution(x, weight, bias, out, stride, padding, dilation, transpos
         grid = lambda meta: (triton.cdiv(pixels, meta["BM"]) * triton.cdiv(co, meta["BN"]), groups)  # noqa: E731
         lifted_convolution_kernel[grid](
             x, taps, added, out, pixels, ci, co, *sizes, *x.stride(),
-            ci * w_in if transposed else co * w_out, w_tap, w_in, w_out, *out.stride(), **flags,
+            ci * w_in if transposed else co * w_out, w_tap, w_in, w_out, *out.stride(), FUSED=ci < 16, **flags,
         )  # fmt: skip
     return out

@@ -49,12 +49,52 @@ def lifted_matmul_kernel(
     )
 
 
+@triton.autotune(
+    configs=[
+        triton.Config({"BM": 1, "BK": 2048}),
+        triton.Config({"BM": 4, "BK": 1024}),
+        triton.Config({"BM": 16, "BK": 256}),
+    ],
+    key=["M", "K"],
+)
+@triton.jit
+def lifted_vector_kernel(
+    a, b, c, bias, M, K, a_batch, a_m, a_k, b_batch, b_k, c_batch, c_m, bias_batch, bias_m,
+    HAS_BIAS: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """A matrix times one column: read once, so no tile of a product pays."""
+    rows = tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM)
+    batch = tl.program_id(1).to(tl.int64)
+    steps = tl.arange(0, BK)
+    partial = tl.zeros((BM, BK), dtype=tl.float32)
+    for start in range(0, K, BK):
+        there = steps < K - start
+        left = tl.load(
+            a + batch * a_batch + rows[:, None] * a_m + (start + steps)[None, :] * a_k,
+            mask=(rows[:, None] < M) & there[None, :],
+            other=0.0,
+        )
+        right = tl.load(b + batch * b_batch + (start + steps) * b_k, mask=there, other=0.0)
+        partial += left.to(tl.float32) * right.to(tl.float32)[None, :]
+    total = tl.sum(partial, axis=1)
+    if HAS_BIAS:
+        total += tl.load(bias + batch * bias_batch + rows * bias_m, mask=rows < M, other=0.0).to(tl.float32)
+    tl.store(c + batch * c_batch + rows * c_m, total.to(c.dtype.element_ty), mask=rows < M)
+
+
 def lifted_matmul(bias, a, b, out):
     """out = a @ b + bias (None: no bias), for matrices or batches of matrices."""
     added = out if bias is None else bias.expand(out.shape)
     a3, b3, out3, added3 = (t if t.dim() == 3 else t.unsqueeze(0) for t in (a, b, out, added))
     batches, m, n = out3.shape
     k = a3.shape[2]
+    if n == 1:
+        rows = lambda meta: (triton.cdiv(m, meta["BM"]), batches)  # noqa: E731
+        lifted_vector_kernel[rows](
+            a3, b3, out3, added3, m, k,
+            *a3.stride(), *b3.stride()[:2], *out3.stride()[:2], *added3.stride()[:2], HAS_BIAS=bias is not None,
+        )  # fmt: skip
+        return
     grid = lambda meta: (triton.cdiv(m, meta["BM"]) * triton.cdiv(n, meta["BN"]), batches)  # noqa: E731
     lifted_matmul_kernel[grid](
         a3, b3, out3, added3, m, n, k,

@@ -100,6 +100,7 @@ class ModelNew(torch.nn.Module):
 """
 LAYERS = {
     "strided, padded, grouped": ("Conv2d(6, 10, (3, 2), stride=2, padding=1, groups=2)", 6, "9, 8"),
+    "many channels": ("Conv1d(18, 5, 3, dilation=2)", 18, "12"),
     "depthwise": ("Conv2d(7, 7, 3, padding=1, groups=7)", 7, "6, 5"),
     "transposed, grouped": ("ConvTranspose3d(6, 4, 2, stride=3, output_padding=1, groups=2, bias=False)", 6, "4, 3, 2"),
 }
@@ -121,7 +122,12 @@ def room():
     opened.close()
 
 
-@pytest.mark.parametrize("text", [NATIVE, SCALAR, PROBLEM], ids=["native", "scalar", "kernelbench"])
+COLUMN = PROBLEM.replace("outputs = 24", "outputs = 1")
+
+
+@pytest.mark.parametrize(
+    "text", [NATIVE, SCALAR, PROBLEM, COLUMN], ids=["native", "scalar", "kernelbench", "one column"]
+)
 def test_lifted_kernel_is_right(tmp_path, room, text):
     ref, operator = written(tmp_path, text)
     (seed,) = lift(operator)
@@ -151,6 +157,13 @@ def test_a_problem_whose_own_inputs_ask_for_no_work_is_told_apart_by_others(tmp_
     assert verdict.outcome is Outcome.WRONG_VALUES
     with pytest.raises(OperatorError, match="a copy of x"):
         refuse_trivial(written(tmp_path, relu.replace("torch.relu(self.layer(x) )", "x + 0.0"))[1], 0)
+
+
+def test_more_blocks_than_an_axis_of_the_grid_takes_are_folded_into_the_next(tmp_path):
+    text = CONVOLUTION.replace("LAYER", "Conv2d(3, 8, 3)").replace("CHANNELS", "3").replace("SIZES", "260, 260")
+    (seed,) = lift(written(tmp_path, text)[1])
+    assert "tl.program_id(2)" in seed.source
+    assert "65535" in seed.source
 
 
 def test_what_a_library_does_yields_no_seed(tmp_path):

@@ -90,6 +90,30 @@ def test_constants_are_replaced_and_shrunk_and_said(tmp_path: Path) -> None:
     wide = problem(tmp_path, LINEAR.replace("nn.Linear(features, 8)", "nn.Linear(features, 4096)").replace(
         "BatchNorm1d(8)", "BatchNorm1d(4096)"), features=32, max_bytes=1 << 20)  # fmt: skip
     assert wide.info.notes == ("batch_size shrunk from 1024 to 64 to fit --max-bytes",), "the answer has to fit too"
+    heavy = problem(tmp_path, LINEAR.replace("features = 16 * 4", "features = 16384"), max_bytes=1 << 18)
+    assert heavy.problem.model.linear.weight.nbytes <= 1 << 18, "the weights have to fit too"
+
+
+def test_sizes_that_belong_together_shrink_together(tmp_path: Path) -> None:
+    text = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        return x * y
+
+rows = 256
+shape = (256,)
+
+def get_inputs():
+    return [torch.rand(rows, *shape), torch.rand(rows)]
+
+def get_init_inputs():
+    return []
+"""
+    op = problem(tmp_path, text, max_bytes=20_000)
+    assert [tuple(x.shape) for x in op.problem.inputs(0)] == [(64, 64), (64,)]
+    assert "shape = (64,)" in op.info.source
 
 
 def test_variants_of_the_contents_keep_zeros_and_stay_where_the_model_is_defined(tmp_path: Path) -> None:
