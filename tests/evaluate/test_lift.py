@@ -160,10 +160,24 @@ def test_a_problem_whose_own_inputs_ask_for_no_work_is_told_apart_by_others(tmp_
 
 
 def test_more_blocks_than_an_axis_of_the_grid_takes_are_folded_into_the_next(tmp_path):
-    text = CONVOLUTION.replace("LAYER", "Conv2d(3, 8, 3)").replace("CHANNELS", "3").replace("SIZES", "260, 260")
-    (seed,) = lift(written(tmp_path, text)[1])
-    assert "tl.program_id(2)" in seed.source
-    assert "65535" in seed.source
+    code = """
+k = async_compile.triton('k', '''
+@triton_heuristics.pointwise(inductor_meta={'grid_type': 'Grid2DWithYZOverflow'})
+@triton.jit
+def k(x, ynumel, xnumel, YBLOCK: tl.constexpr, XBLOCK: tl.constexpr):
+    pass
+''')
+
+def call(args):
+    x, = args
+    k.run(x, 70000, 9, stream=stream0)
+    return (x,)
+"""
+    _, operator = written(tmp_path, NATIVE)
+    source = rewrite([Variant(dtypes={}, code=code, placeholders=(Placeholder("L['x']", True),), marks={})], operator)
+    blocks = "triton.cdiv(70000, meta['YBLOCK'])"
+    folds = f"triton.cdiv({blocks}, 65535)"
+    assert f"triton.cdiv(9, meta['XBLOCK']), triton.cdiv({blocks}, {folds}), {folds}," in source
 
 
 def test_what_a_library_does_yields_no_seed(tmp_path):
