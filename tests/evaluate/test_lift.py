@@ -177,7 +177,7 @@ def call(args):
     source = rewrite([Variant(dtypes={}, code=code, placeholders=(Placeholder("L['x']", True),), marks={})], operator)
     blocks = "triton.cdiv(70000, meta['YBLOCK'])"
     folds = f"triton.cdiv({blocks}, 65535)"
-    assert f"triton.cdiv(9, meta['XBLOCK']), triton.cdiv({blocks}, {folds}), {folds}," in source
+    assert f"triton.cdiv(9, meta['XBLOCK']), triton.cdiv({blocks}, {folds}), {folds})" in source
 
 
 def test_what_a_library_does_yields_no_seed(tmp_path):
