@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.numeric.spaces import Kernels
+from benchmarks.numeric.spaces import LARGEST, Kernels
 
 STRATEGY = "genetic_algorithm"
 """One of those that its authors found best on most spaces (Schoonhoven et al., arXiv 2210.01465)."""
@@ -32,10 +32,10 @@ def kernel_tuner(kernels: Kernels, times: Mapping[tuple[int, ...], float], count
         results, _ = tuner.tune_kernel(
             "kernel",
             _SOURCE,
-            1,
+            (1,),
             [np.zeros(1, np.float32)],
             {name: list(kernels.values[name]) for name in names},
-            restrictions=lambda values: _index(kernels, values) in times,
+            restrictions=[f"{' * '.join(kernels.block)} <= {LARGEST}"] if kernels.block else [],
             strategy=STRATEGY,
             strategy_options={"max_fevals": count, "popsize": min(20, count // 2)},
             simulation_mode=True,
@@ -45,10 +45,6 @@ def kernel_tuner(kernels: Kernels, times: Mapping[tuple[int, ...], float], count
         )
     found = [row["time"] for row in results if isinstance(row["time"], float)]
     return min(found[:count])
-
-
-def _index(kernels: Kernels, values: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(axis.index(values[name]) for name, axis in kernels.values.items())
 
 
 def _cache(kernels: Kernels, times: Mapping[tuple[int, ...], float]) -> dict[str, object]:
@@ -66,7 +62,7 @@ def _cache(kernels: Kernels, times: Mapping[tuple[int, ...], float]) -> dict[str
         "schema_version": "1.0.0",
         "device_name": "processor",
         "kernel_name": "kernel",
-        "problem_size": "1",
+        "problem_size": [1],
         "tune_params_keys": names,
         "tune_params": {name: list(kernels.values[name]) for name in names},
         "objective": "time",

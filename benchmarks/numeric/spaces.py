@@ -8,6 +8,7 @@ enough that a launch takes about a millisecond.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ import triton
 import triton.language as tl
 
 Values = dict[str, int]
+LARGEST = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,11 @@ class Kernels:
     values: dict[str, tuple[int, ...]]
     prepare: Callable[[], Callable[[Values], Any]]
     """Makes the arguments, and gives what launches the kernel once."""
-    allowed: Callable[[Values], bool] = lambda _: True
+    block: tuple[str, ...] = ()
+    """Numbers whose product is at most LARGEST: a larger block compiles for long and is never fast."""
+
+    def allowed(self, values: Values) -> bool:
+        return not self.block or math.prod(values[name] for name in self.block) <= LARGEST
 
     def all(self) -> Iterator[Values]:
         for values in itertools.product(*self.values.values()):
@@ -196,25 +202,13 @@ _TILE = {"BM": _powers(16, 512), "BN": _powers(16, 512), "BK": _powers(16, 512)}
 _ROWS = {"ROWS": _powers(1, 64), "BLOCK": _powers(32, 4096), "GROUPS": _powers(1, 16)}
 
 
-def _small(limit: int, *names: str) -> Callable[[Values], bool]:
-    """Blocks of at most so many elements: a larger one compiles for long and is never fast."""
-
-    def allowed(values: Values) -> bool:
-        size = 1
-        for name in names:
-            size *= values[name]
-        return size <= limit
-
-    return allowed
-
-
 SPACES = (
     Kernels("matmul 384", _TILE, lambda: _product(384, 384, 384, torch.float32, False)),
     Kernels("matmul thin", _TILE, lambda: _product(64, 1024, 512, torch.float32, False)),
     Kernels("matmul b turned", _TILE, lambda: _product(320, 320, 512, torch.float32, True)),
     Kernels("matmul bf16", _TILE, lambda: _product(384, 384, 384, torch.bfloat16, False)),
-    Kernels("softmax", _ROWS, lambda: _rows(_softmax, 1024, 1000), _small(1 << 16, "ROWS", "BLOCK")),
-    Kernels("layer norm", _ROWS, lambda: _rows(_layer_norm, 512, 3000), _small(1 << 16, "ROWS", "BLOCK")),
+    Kernels("softmax", _ROWS, lambda: _rows(_softmax, 1024, 1000), ("ROWS", "BLOCK")),
+    Kernels("layer norm", _ROWS, lambda: _rows(_layer_norm, 512, 3000), ("ROWS", "BLOCK")),
     Kernels(
         "transpose",
         {"BM": _powers(4, 256), "BN": _powers(4, 256), "TILES": _powers(1, 16)},
@@ -224,12 +218,12 @@ SPACES = (
         "column sum",
         {"BM": _powers(1, 128), "BN": _powers(16, 1024), "SPLIT": _powers(1, 32)},
         lambda: _summed(2000, 1000),
-        _small(1 << 16, "BM", "BN"),
+        ("BM", "BN"),
     ),
     Kernels(
         "attention",
         {"BM": _powers(16, 512), "BN": _powers(16, 512), "HEADS": _powers(1, 32)},
         lambda: _attended(32, 128, 32),
-        _small(1 << 17, "BM", "BN"),
+        ("BM", "BN"),
     ),
 )

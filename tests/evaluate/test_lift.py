@@ -180,6 +180,13 @@ def call(args):
     assert f"triton.cdiv(9, meta['XBLOCK']), triton.cdiv({blocks}, {folds}), {folds})" in source
 
 
+def test_an_axis_that_inductor_leaves_unmasked_gets_no_larger_block_than_its_own(tmp_path):
+    text = CONVOLUTION.replace("nn.LAYER", "nn.Identity()").replace("CHANNELS, SIZES", "4096, 2")
+    (seed,) = lift(written(tmp_path, text)[1])
+    assert "xmask = tl.full(" in seed.source
+    assert "'XBLOCK': 4096" in seed.source and "'XBLOCK': 16384" not in seed.source
+
+
 def test_what_a_library_does_yields_no_seed(tmp_path):
     _, operator = written(tmp_path, SORTING)
     assert lift(operator) == ()

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from torch._inductor.runtime.hints import TRITON_MAX_BLOCK
+
 from kernelsmith import resources
 from kernelsmith.evaluate.clock.lift_helpers import HelperNames, NotLiftableError, helper_sources
 from kernelsmith.operators.loaded import LoadedOperator
@@ -191,10 +193,22 @@ def _decorated(kernel: _Kernel) -> str:
     sizes = ROWS_AT_ONCE if kernel.whole_row and kernel.blocks == ("XBLOCK",) else BLOCKS.get(kernel.blocks)
     if sizes is None:
         raise NotLiftableError(f"kernel {kernel.name} has block constants {kernel.blocks}")
+    sizes = tuple(size for size in sizes if _masked(text, dict(zip(kernel.blocks, size, strict=True))))
     lines = ["@triton.autotune(", "    configs=["]
     lines += [f"        triton.Config({dict(zip(kernel.blocks, size, strict=True))!r})," for size in sizes]
     lines += ["    ],", f"    key={[p for p in kernel.parameters if p.endswith('numel')]!r},", ")"]
     return "\n".join(lines) + "\n" + text
+
+
+def _masked(text: str, blocks: Mapping[str, int]) -> bool:
+    """Whether a kernel is right with these blocks: Inductor leaves an axis unmasked whose size is a multiple of the
+    largest block that it would ever take itself, so that ours must be no larger there."""
+    for name, size in blocks.items():
+        axis = name.removesuffix("BLOCK")
+        unmasked = f"{axis.lower()}mask = tl.full(" in text
+        if unmasked and size > TRITON_MAX_BLOCK.get(axis, size):
+            return False
+    return True
 
 
 # ---------------------------------------------------------------- the wrapper
