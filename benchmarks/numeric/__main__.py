@@ -65,7 +65,7 @@ def _milliseconds(launch: Callable[[Values], Any], values: Values) -> float:
 
 
 def ours(kernels: Kernels, times: Times, count: int, seed: int) -> float:
-    """Begins with the configuration in the middle, as a kernel's author would, then asks the surrogate."""
+    """Begins with a few configurations, as a kernel's author lists some, then asks the surrogate."""
     space = Space(tuple(map(len, kernels.values.values())), times.__contains__)
     dice = random.Random(seed)
     known: dict[Point, float | None] = {}

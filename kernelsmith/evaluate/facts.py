@@ -66,7 +66,8 @@ class Facts:
         taken = [one for one in found if one.taken]
         run = (self.checker.candidate, self.launcher) if job.without_device else None  # else nothing is ranked by it
         nbytes = job.counted
-        work = counted(taken, self.checker, self.room.builds, nbytes, run) if nbytes is not None else ()
+        builders, state = (self.checker, self.room.builds), self.operator.problem is None
+        work = counted(taken, *builders, nbytes, run, state=state) if nbytes is not None else ()
         return passed.model_copy(update={"builds": tuple(builds), "counts": work, "fingerprint": fingerprint(taken)})
 
     def _elsewhere(

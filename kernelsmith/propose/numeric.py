@@ -167,7 +167,7 @@ class Around:
         for name, value in like.constants:
             if _power(value) is not None:
                 known = {v for c in winners for n, given in c.constants if n == name and (v := _power(given))}
-                axes[name] = _powers(min(known), max(known), min(bounds[0], *known))
+                axes[name] = _powers(min(known), max(known), bounds[0] if min(known) >= bounds[0] else 1)
         for name, option in like.options:
             if name in MOST and name not in useless:
                 every = {v for v in range(1, MOST[name] + 1) if name != "num_warps" or _power(v)}

@@ -23,6 +23,21 @@ def test_one_that_is_hardly_slower_serves_elsewhere_too() -> None:
     )
 
 
+def test_nobody_is_slower_where_nothing_is_saved() -> None:
+    picks = [pick(0), pick(0), pick(1), pick(1)]
+    times = [took(1.0, 1.5), took(1.0, 1.5), took(1.01, 1.0), took(1.5, 1.0)]
+    assert compacted(picks, times).picks == tuple(picks), "both are needed, so each keeps its own"
+
+
+def test_two_kernels_share_what_may_be_lost() -> None:
+    picks = [pick(0, 0), pick(1, 1)]
+    times = [
+        (*took(1.0, 1.015), *took(1.0, 1.015, kernel=1)),
+        (*took(1.5, 1.0), *took(1.5, 1.0, kernel=1)),
+    ]
+    assert compacted(picks, times).picks == tuple(picks), "1.5 % of each would be 3 % of both"
+
+
 def test_what_failed_or_was_not_timed_serves_nowhere_else() -> None:
     picks = [pick(0), pick(1)]
     found = compacted(picks, [took(1.0, None), took(None, 1.0)])

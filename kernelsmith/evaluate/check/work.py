@@ -37,8 +37,11 @@ def counted(
     builds: Builds,
     transaction_bytes: int,
     run: tuple[CandidateSession, LauncherSession] | None = None,
+    *,
+    state: bool = True,
 ) -> tuple[Counts, ...]:
-    """The work of each tuned workload; `run`: the processes on the processor in which its plan is replayed for it."""
+    """The work of each tuned workload; `run`: the processes on the processor in which its plan is replayed for it.
+    `state`: whether what is kept between calls is workspace, and not a model's parameters."""
     counts = []
     for one in found:
         known, missing = checker.known(one.case, 0), []
@@ -58,7 +61,7 @@ def counted(
                 workload=one.label,
                 weight=one.case.workload.weight if one.case.workload is not None else 1.0,
                 needed_bytes=known.input_bytes + known.output_bytes,
-                workspace_bytes=one.plan.workspace_bytes(state=False),
+                workspace_bytes=one.plan.workspace_bytes(state=state),
                 kernels=(*kernels, *_by_torch(one.plan, transaction_bytes)),
                 assumed=tuple(dict.fromkeys(assumed))[:_MOST_WORDS],
                 missing=tuple(dict.fromkeys(missing))[:_MOST_WORDS],

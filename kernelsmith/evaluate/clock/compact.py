@@ -18,7 +18,7 @@ from kernelsmith.evaluate.truth.inputs import Case
 from kernelsmith.sandbox.wire.messages import Choice
 
 LOSS = 0.02
-"""Slower than a workload's own best, as a share: what a few samples can hardly tell apart."""
+"""Slower than a workload's own best, as a share over all its kernels: what a few samples can hardly tell apart."""
 
 
 @dataclass(frozen=True)
@@ -67,38 +67,57 @@ def served_by_fewer(
 
 
 def compacted(picks: Sequence[Vector], tried: Sequence[Sequence[Tried]]) -> Compacted:
-    """`picks` are the winners by workload, `tried` what each configuration took there."""
+    """`picks` are the winners by workload, `tried` what each configuration took there. Where that saves none, each
+    workload keeps its own."""
     times = [{one.choice: one.ms for one in found if one.ms is not None} for found in tried]
     chosen = [list(vector) for vector in picks]
     losses = [0.0] * len(picks)
-    for kernel in dict.fromkeys(choice.kernel for vector in picks for choice in vector):
+    kernels = list(dict.fromkeys(choice.kernel for vector in picks for choice in vector))
+    for kernel in kernels:
         own = {n: c for n, vector in enumerate(picks) for c in vector if c.kernel == kernel}
-        for number, (choice, loss) in _cover(own, times).items():
+        served = _served(own, times, LOSS / len(kernels))
+        if len({choice for choice, _ in served.values()}) == len(set(own.values())):
+            continue
+        for number, (choice, loss) in served.items():
             chosen[number] = [choice if c.kernel == kernel else c for c in chosen[number]]
-            losses[number] = max(losses[number], loss)
+            losses[number] += loss
     return Compacted(tuple(map(tuple, chosen)), tuple(losses))
 
 
-def _cover(own: dict[int, Choice], times: Sequence[dict[Choice, float]]) -> dict[int, tuple[Choice, float]]:
-    """The configuration that serves each workload, and what that costs it."""
-    served: dict[int, tuple[Choice, float]] = {}
-    left = set(own)
-    while left:
-        reach = {
-            choice: {n: loss for n in left if (loss := _loss(own[n], choice, times[n])) is not None}
-            for choice in dict.fromkeys(own[n] for n in sorted(left))
-        }
-        best = max(reach, key=lambda choice: (len(reach[choice]), -sum(reach[choice].values())))
-        served |= {n: (best, loss) for n, loss in reach[best].items()}
-        left -= reach[best].keys()
+def _served(
+    own: dict[int, Choice], times: Sequence[dict[Choice, float]], most: float
+) -> dict[int, tuple[Choice, float]]:
+    """The configuration that serves each workload, and what that costs it: its own where that is kept at all, else the
+    cheapest of those that are."""
+    kept = _cover(own, times, most)
+    served = {}
+    for number, mine in own.items():
+        costs = {choice: loss for choice in kept if (loss := _loss(mine, choice, times[number], most)) is not None}
+        best = min(costs, key=lambda choice: (costs[choice], choice != mine, kept.index(choice)))
+        served[number] = (best, costs[best])
     return served
 
 
-def _loss(own: Choice, other: Choice, times: dict[Choice, float]) -> float | None:
+def _cover(own: dict[int, Choice], times: Sequence[dict[Choice, float]], most: float) -> list[Choice]:
+    """Few configurations of which each workload bears one."""
+    kept: list[Choice] = []
+    left = set(own)
+    while left:
+        reach = {
+            choice: {n: loss for n in left if (loss := _loss(own[n], choice, times[n], most)) is not None}
+            for choice in dict.fromkeys(own[n] for n in sorted(left))
+        }
+        best = max(reach, key=lambda choice: (len(reach[choice]), -sum(reach[choice].values())))
+        kept.append(best)
+        left -= reach[best].keys()
+    return kept
+
+
+def _loss(own: Choice, other: Choice, times: dict[Choice, float], most: float) -> float | None:
     """What another configuration costs a workload; None where that is too much, or not known."""
     if other == own:
         return 0.0
     if own not in times or other not in times:
         return None
     loss = max(0.0, times[other] / times[own] - 1)
-    return loss if loss <= LOSS else None
+    return loss if loss <= most else None
