@@ -166,11 +166,14 @@ class _Loop:
             self.land()
 
     def recheck(self) -> TrialRecord | None:
-        """Full check under a fresh seed and a longer measurement, until the fastest has had both."""
+        """Full check under a fresh seed and a longer measurement, until the fastest has had both, or the time is over
+        and another one has."""
         for _ in range(MOST_RECHECKS):
             best = self.ledger.best
             if best is None or best.rechecked or self.tools.interrupted.is_set():
                 return best
+            if self.ledger.time_is_over and any(t.rechecked for t in self.ledger.ranked):
+                break  # one that was proven in time beats one that may be faster
             self.judge(best.number, Level.FULL)
             while self.flights and not self.tools.interrupted.is_set():
                 self.land()

@@ -200,6 +200,15 @@ def test_a_model_that_is_kept_to_moves_is_asked_for_no_other(store: Store) -> No
     assert result.winner is not None and result.winner.score == pytest.approx(1.7)
 
 
+def test_rechecks_end_with_the_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    replies = [code(f"faster {9 - n}.0 then 0.{9 - n}", f"_ = {n}\n") for n in range(4)]
+    bench = Bench(store, Scripted(replies, "offline"))
+    monkeypatch.setattr("kernelsmith.ledger.Ledger.time_is_over", property(lambda _: True))
+    result = bench.start(Budget(max_trials=4))
+    assert [job.level for job in bench.executor.jobs].count(Level.FULL) == 1
+    assert result.winner is not None and result.winner.trial == 1 and result.winner.rechecked
+
+
 def test_wrong_values_are_told_and_not_repaired(store: Store) -> None:
     bench = Bench(store, Scripted([code("wrong_values"), code("faster 1.5"), code("faster 1.2")]))
     bench.start(Budget(max_trials=3))
